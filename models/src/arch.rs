@@ -110,7 +110,9 @@ pub struct Step<A: Arch> {
     pub at: Pa,
     /// Its value.
     pub raw: u64,
-    /// The table it points to, if it is a table descriptor and the walk goes on.
+    /// The table it points to, if it is a table descriptor and the walk goes on. A walk cache may
+    /// keep it, whatever becomes of the walk, if it also obeys
+    /// [`Arch::invalidated_by_fault`].
     pub next: Option<TablePointer<A>>,
 }
 
@@ -162,7 +164,8 @@ pub enum Reach {
 }
 
 /// The addresses that an invalidation can concern, so that a TLB looks only where entries can be.
-/// [`Arch::removes`] decides about each entry.
+/// [`Arch::removes`] decides about each entry. It bounds leaves only: cached table pointers are
+/// all asked, one by one ([`Arch::removes_pointer`]).
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Footprint {
     /// Any address.
@@ -194,6 +197,13 @@ pub trait Arch: Copy + Eq + fmt::Debug + 'static {
     /// One TLB maintenance operation, operands decoded.
     type Invalidation: Copy + Eq + fmt::Debug + fmt::Display;
 
+    /// The address that tables and TLBs see: `va` without what translation ignores (AArch64's
+    /// top-byte tag), sign-extended. TLBs and walk caches are indexed and compared with it.
+    fn canonical(context: &Self::Context, va: Va) -> Va {
+        let _ = context;
+        va
+    }
+
     /// What comes before any TLB lookup: MMU off, address range or canonical check, the tag.
     ///
     /// # Errors
@@ -222,14 +232,27 @@ pub trait Arch: Copy + Eq + fmt::Debug + 'static {
         visitor: &mut V,
     ) -> Result<Leaf<Self>, Self::Fault>;
 
-    /// Decodes a descriptor of a table at `level`, as the context's granule and sizes have it.
-    fn descriptor(context: &Self::Context, level: Level, raw: u64) -> Descriptor;
+    /// Decodes a descriptor of a table at `level` that serves `half`, as the context's granule and
+    /// sizes have it.
+    fn descriptor(context: &Self::Context, half: Half, level: Level, raw: u64) -> Descriptor;
 
     /// The root tables that the context makes reachable: none with the MMU off, at most two.
     fn roots(context: &Self::Context) -> [Option<Root>; 2];
 
     /// log2 of the bytes that one entry at `level` spans.
     fn span_shift(context: &Self::Context, half: Half, level: Level) -> u32;
+
+    /// What the delivery of `fault` itself removes from the core's TLBs and walk caches: on x86 a
+    /// page fault drops what is cached for its address, so that a permission that was raised
+    /// without invalidation is seen at the second try.
+    fn invalidated_by_fault(
+        fault: &Self::Fault,
+        context: &Self::Context,
+        access: &Access,
+    ) -> Option<Self::Invalidation> {
+        let _ = (fault, context, access);
+        None
+    }
 
     /// How far `op` reaches.
     fn reach(op: &Self::Invalidation) -> Reach;
