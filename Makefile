@@ -1,0 +1,40 @@
+# `make run` and `make test` do everything from a fresh clone; see README.md.
+
+CARGO_BIN := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+export PATH := $(PATH):$(CARGO_BIN)
+
+# The emulator is compiled once: all that links it is built and tested in release mode.
+# The pure crates are also tested with overflow checks and debug assertions.
+PURE     := -p mmuscope-models -p mmuscope-traces
+EMULATED := -p mmuscope-guest -p mmuscope-emu -p mmuscope-benches
+
+# The comparison that `make run` ends with: a 1 GiB mapping moved at each table level.
+COMPARISON := compare mremap level=pte,pmd,pud size=1G src=pud dst=pud \
+	--on cortex-a76,skylake-sp
+
+.PHONY: help run build test lint bench prerequisites
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+run: build ## Install what is missing, build, and compare mremap of 1 GiB on both architectures
+	cargo run --locked --release --quiet -- $(COMPARISON)
+
+build: prerequisites ## Install what is missing and build the command mmuscope
+	cargo build --locked --release
+
+test: prerequisites ## Install what is missing and run every test
+	cargo test --locked $(PURE)
+	cargo test --locked --release $(EMULATED)
+
+lint: prerequisites ## Check the formatting and run clippy, warnings as errors
+	cargo fmt --all --check
+	cargo clippy --locked $(PURE) --all-targets -- -D warnings
+	cargo clippy --locked --release $(EMULATED) --all-targets -- -D warnings
+
+bench: prerequisites ## Run the benches
+	cargo bench --locked -p mmuscope-benches
+
+prerequisites:
+	@bash .ci/prerequisites.sh
