@@ -1,1 +1,12 @@
-//! Guests.
+//! Guest programs of mmuscope, built to ELF, and the descriptions of the
+//! experiments they offer.
+//!
+//! A guest is one ELF image an architecture: a small C kernel (`kernel/`) and
+//! one program of `kernel/programs`. The machine loads it, hands it parameters
+//! in the boot-information page and collects what it reports; see
+//! `docs/guest-abi.md`. Nothing here runs a guest.
+
+pub mod image;
+pub mod tests;
+
+pub use image::{ArchName, Image};

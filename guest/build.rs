@@ -1,0 +1,232 @@
+//! Builds the guest programs: each file of `kernel/programs` is linked with the
+//! kernel into one ELF an architecture. Needs clang and ld.lld, nothing else.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, exit};
+
+/// One target of the C sources.
+struct Target {
+    /// Directory below `kernel/arch`.
+    name: &'static str,
+    triple: &'static str,
+    flags: &'static [&'static str],
+}
+
+const TARGETS: [Target; 2] = [
+    Target {
+        name: "aarch64",
+        triple: "aarch64-none-elf",
+        flags: &[
+            "-march=armv8.2-a",
+            "-mgeneral-regs-only",
+            "-mstrict-align",
+            "-fno-pic",
+        ],
+    },
+    Target {
+        name: "x86",
+        triple: "x86_64-none-elf",
+        // Position independent, so that the early code also runs untranslated.
+        flags: &[
+            "-mno-red-zone",
+            "-mno-sse",
+            "-mno-mmx",
+            "-mgeneral-regs-only",
+            "-fpie",
+            "-fdirect-access-external-data",
+        ],
+    },
+];
+
+const COMMON_FLAGS: [&str; 13] = [
+    "-std=gnu11",
+    "-O2",
+    "-g",
+    "-ffreestanding",
+    "-fno-builtin",
+    "-fno-stack-protector",
+    "-fno-asynchronous-unwind-tables",
+    "-fno-strict-aliasing",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wno-unused-parameter",
+    "-nostdinc",
+];
+
+/// Directories of sources that every program contains.
+const KERNEL_DIRS: [&str; 3] = ["core", "mm", "mremap"];
+
+fn main() {
+    let kernel = PathBuf::from(var("CARGO_MANIFEST_DIR")).join("kernel");
+    println!("cargo::rerun-if-changed=kernel");
+    println!("cargo::rerun-if-env-changed=CLANG");
+    println!("cargo::rerun-if-env-changed=LD_LLD");
+    let tools = Tools::find();
+    let out = PathBuf::from(var("OUT_DIR"));
+    for target in &TARGETS {
+        let build = Build {
+            target,
+            kernel: &kernel,
+            out: out.join(target.name),
+            tools: &tools,
+        };
+        build.programs();
+    }
+}
+
+/// Names (or paths) of the two programs this needs.
+struct Tools {
+    clang: String,
+    linker: String,
+}
+
+impl Tools {
+    fn find() -> Self {
+        Tools {
+            clang: Self::pick(
+                "CLANG",
+                &["clang", "clang-19", "clang-16", "clang-14"],
+                "clang",
+            ),
+            linker: Self::pick(
+                "LD_LLD",
+                &["ld.lld", "ld.lld-19", "ld.lld-16", "ld.lld-14"],
+                "lld",
+            ),
+        }
+    }
+
+    fn pick(variable: &str, names: &[&str], package: &str) -> String {
+        if let Ok(name) = env::var(variable) {
+            return name;
+        }
+        let works = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
+        match names.iter().find(works) {
+            Some(name) => (*name).to_owned(),
+            None => fail(&format!(
+                "{} not found: install the package `{package}` (apt-get install {package}) or set {variable}",
+                names[0]
+            )),
+        }
+    }
+}
+
+struct Build<'a> {
+    target: &'a Target,
+    kernel: &'a Path,
+    out: PathBuf,
+    tools: &'a Tools,
+}
+
+impl Build<'_> {
+    fn programs(&self) {
+        if let Err(error) = fs::create_dir_all(&self.out) {
+            fail(&format!("{}: {error}", self.out.display()));
+        }
+        let arch = Path::new("arch").join(self.target.name);
+        let mut objects = Vec::new();
+        for dir in KERNEL_DIRS.iter().map(PathBuf::from).chain([arch]) {
+            for source in sources(&self.kernel.join(dir)) {
+                objects.push(self.compile(&source));
+            }
+        }
+        for source in sources(&self.kernel.join("programs")) {
+            let program = self.compile(&source);
+            self.link(&source, &objects, &program);
+        }
+    }
+
+    fn compile(&self, source: &Path) -> PathBuf {
+        let relative = source.strip_prefix(self.kernel).unwrap_or(source);
+        let object = relative.to_string_lossy().replace(['/', '.'], "_") + ".o";
+        let object = self.out.join(object);
+        let mut command = Command::new(&self.tools.clang);
+        command
+            .arg(format!("--target={}", self.target.triple))
+            .args(COMMON_FLAGS)
+            .args(self.target.flags)
+            .arg("-I")
+            .arg(self.kernel.join("include"))
+            .arg("-I")
+            .arg(
+                self.kernel
+                    .join("arch")
+                    .join(self.target.name)
+                    .join("include"),
+            )
+            // Paths in debug information do not depend on where this was built.
+            .arg(format!(
+                "-ffile-prefix-map={}=kernel",
+                self.kernel.display()
+            ))
+            .arg("-c")
+            .arg(source)
+            .arg("-o")
+            .arg(&object);
+        run(&mut command);
+        object
+    }
+
+    fn link(&self, source: &Path, objects: &[PathBuf], program: &Path) {
+        let name = source.file_stem().unwrap_or_default();
+        let script = self
+            .kernel
+            .join("arch")
+            .join(self.target.name)
+            .join("link.ld");
+        let mut command = Command::new(&self.tools.linker);
+        command
+            .args([
+                "-static",
+                "--build-id=none",
+                "-z",
+                "max-page-size=4096",
+                "-T",
+            ])
+            .arg(script)
+            .args(objects)
+            .arg(program)
+            .arg("-o")
+            .arg(self.out.join(name).with_extension("elf"));
+        run(&mut command);
+    }
+}
+
+/// C and assembly files of a directory, by name.
+fn sources(dir: &Path) -> Vec<PathBuf> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) => fail(&format!("{}: {error}", dir.display())),
+    };
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|e| e == "c" || e == "S"))
+        .collect();
+    files.sort();
+    files
+}
+
+fn run(command: &mut Command) {
+    match command.output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => fail(&format!(
+            "{command:?}\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        )),
+        Err(error) => fail(&format!("{:?}: {error}", command.get_program())),
+    }
+}
+
+fn var(name: &str) -> String {
+    env::var(name).unwrap_or_else(|_| fail(&format!("cargo sets no {name}")))
+}
+
+fn fail(message: &str) -> ! {
+    for line in message.lines() {
+        println!("cargo::error={line}");
+    }
+    exit(1);
+}
