@@ -1,6 +1,6 @@
 //! One memory access as the MMU sees it, and what translating it gives.
 
-use crate::addr::{PageSize, Pa, Va};
+use crate::addr::{Pa, PageSize, Va};
 
 /// What an access does to memory.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]

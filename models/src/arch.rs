@@ -7,7 +7,7 @@ use std::fmt;
 use std::hash::Hash;
 
 use crate::access::{Access, Privilege, Rights};
-use crate::addr::{Level, PageSize, Pa, Va};
+use crate::addr::{Level, Pa, PageSize, Va};
 use crate::memory::TableMemory;
 
 /// Which address-space identifiers an entry answers to.
