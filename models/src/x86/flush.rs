@@ -233,3 +233,194 @@ impl fmt::Display for Flush {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addr::{Level, Pa};
+    use crate::x86::{Attrs, TableAttrs};
+
+    const VA: Va = Va::new(0x7f00_1234_5000);
+    const NEXT: Va = Va::new(0x7f00_1254_5000);
+
+    fn pcid(raw: u64) -> Pcid {
+        Pcid::from_low_bits(raw)
+    }
+
+    fn leaf(va: Va, scope: Scope<Pcid>) -> Leaf<X86_64> {
+        Leaf {
+            va,
+            pa: Pa::new(0x4000_0000),
+            size: PageSize::Size4K,
+            level: Level::L3,
+            group: None,
+            scope,
+            attrs: Attrs {
+                denied: TableAttrs::empty(),
+                dirty: false,
+                key: 0,
+                pat_index: 0,
+            },
+        }
+    }
+
+    /// Leaves: the address in PCID 5, the same in PCID 6, global; another address in PCID 5.
+    /// Pointers: for the address in PCID 5, in PCID 6; for another address in PCID 5.
+    fn removed(op: Flush) -> ([bool; 4], [bool; 3]) {
+        let own = Scope::Tagged(pcid(5));
+        let leaves = [
+            leaf(VA, own),
+            leaf(VA, Scope::Tagged(pcid(6))),
+            leaf(VA, Scope::Global),
+            leaf(NEXT, own),
+        ];
+        let pointers = [(5, VA), (6, VA), (5, NEXT)];
+        (
+            leaves.map(|leaf| removes(&op, &leaf, leaf.size)),
+            pointers.map(|(tag, va)| removes_pointer(&op, pcid(tag), va, 21)),
+        )
+    }
+
+    #[test]
+    fn each_operation_removes_what_the_manual_says() {
+        let (va, five) = (VA, pcid(5));
+        let (yes, no) = (true, false);
+        for (op, leaves, pointers) in [
+            (
+                Flush::Invlpg { va, pcid: five },
+                [yes, no, yes, no],
+                [yes, no, yes],
+            ),
+            (
+                Flush::InvpcidAddress { va, pcid: five },
+                [yes, no, no, no],
+                [yes, no, no],
+            ),
+            (
+                Flush::InvpcidContext { pcid: five },
+                [yes, no, no, yes],
+                [yes, no, yes],
+            ),
+            (Flush::InvpcidAll, [yes; 4], [yes; 3]),
+            (Flush::InvpcidAllNonGlobal, [yes, yes, no, yes], [yes; 3]),
+            (
+                Flush::Cr3 { pcid: five },
+                [yes, no, no, yes],
+                [yes, no, yes],
+            ),
+            (Flush::Everything, [yes; 4], [yes; 3]),
+            (
+                Flush::Cr4Context { pcid: five },
+                [yes, no, no, yes],
+                [yes, no, yes],
+            ),
+            (
+                Flush::PageFault { va, pcid: five },
+                [yes, no, yes, no],
+                [yes, no, no],
+            ),
+        ] {
+            assert_eq!(removed(op), (leaves, pointers), "{op}");
+        }
+    }
+
+    #[test]
+    fn all_pieces_of_a_large_page_go() {
+        let large = Leaf {
+            va: VA.page_base(PageSize::Size2M),
+            size: PageSize::Size2M,
+            level: Level::L2,
+            ..leaf(VA, Scope::Global)
+        };
+        let op = Flush::Invlpg {
+            va: VA,
+            pcid: Pcid::ZERO,
+        };
+        assert!(removes(&op, &large, PageSize::Size4K));
+        assert!(removes(&op, &large, PageSize::Size2M));
+    }
+
+    #[test]
+    fn mov_cr3_flushes_the_new_pcid_unless_bit_63_says_not() {
+        let mut context = Context::default();
+        assert_eq!(
+            mov_cr3(&mut context, 0x1005),
+            Some(Flush::Cr3 { pcid: Pcid::ZERO })
+        );
+        context.cr4 = Cr4::PCIDE.bits();
+        assert_eq!(
+            mov_cr3(&mut context, 0x2007),
+            Some(Flush::Cr3 { pcid: pcid(7) })
+        );
+        assert_eq!(mov_cr3(&mut context, 1 << 63 | 0x3009), None);
+        assert_eq!((context.cr3, context.pcid()), (0x3009, pcid(9)));
+    }
+
+    #[test]
+    fn mov_cr4_and_cr0_flush_when_modes_change() {
+        let flush = |old: Cr4, new: Cr4| {
+            let mut context = Context {
+                cr4: old.bits(),
+                cr3: 5,
+                ..Context::default()
+            };
+            let flush = mov_cr4(&mut context, new.bits());
+            assert_eq!(context.cr4, new.bits());
+            flush
+        };
+        let all = Some(Flush::Everything);
+        assert_eq!(flush(Cr4::PGE, Cr4::empty()), all);
+        assert_eq!(flush(Cr4::empty(), Cr4::PGE), all);
+        assert_eq!(flush(Cr4::PCIDE, Cr4::empty()), all);
+        assert_eq!(flush(Cr4::empty(), Cr4::PCIDE), None);
+        let current = Some(Flush::Cr4Context { pcid: pcid(5) });
+        assert_eq!(flush(Cr4::PCIDE, Cr4::PCIDE | Cr4::SMEP), current);
+        assert_eq!(flush(Cr4::SMEP, Cr4::empty()), None);
+        assert_eq!(flush(Cr4::SMAP, Cr4::PKE), None);
+        let mut context = Context {
+            cr0: Cr0::PG.bits(),
+            ..Context::default()
+        };
+        assert_eq!(mov_cr0(&mut context, 0), all);
+        assert_eq!(mov_cr0(&mut context, Cr0::PG.bits()), None);
+    }
+
+    #[test]
+    fn invpcid_decodes_its_types_and_refuses_bad_operands() {
+        let off = Context::default();
+        let on = Context {
+            cr4: Cr4::PCIDE.bits(),
+            ..off
+        };
+        let bad = 0x8000_0000_0000;
+        assert_eq!(
+            Flush::invpcid(&on, 0, [5, VA.raw()]),
+            Ok(Flush::InvpcidAddress {
+                va: VA,
+                pcid: pcid(5)
+            })
+        );
+        assert_eq!(
+            Flush::invpcid(&on, 1, [5, bad]),
+            Ok(Flush::InvpcidContext { pcid: pcid(5) })
+        );
+        assert_eq!(Flush::invpcid(&off, 2, [5, bad]), Ok(Flush::InvpcidAll));
+        assert_eq!(
+            Flush::invpcid(&off, 3, [0, 0]),
+            Ok(Flush::InvpcidAllNonGlobal)
+        );
+        assert_eq!(
+            Flush::invpcid(&on, 0, [5, bad]),
+            Err(InvpcidError::Address(Va::new(bad)))
+        );
+        assert_eq!(
+            Flush::invpcid(&off, 1, [5, 0]),
+            Err(InvpcidError::PcidsOff(pcid(5)))
+        );
+        assert_eq!(
+            Flush::invpcid(&on, 1, [0x1000, 0]),
+            Err(InvpcidError::Descriptor(0x1000))
+        );
+        assert_eq!(Flush::invpcid(&on, 4, [0, 0]), Err(InvpcidError::Type(4)));
+    }
+}
