@@ -5,8 +5,16 @@
 //! one program of `kernel/programs`. The machine loads it, hands it parameters
 //! in the boot-information page and collects what it reports; see
 //! `docs/guest-abi.md`. Nothing here runs a guest.
+//!
+//! - [`scenario`]: experiments and their axes.
+//! - [`mod@mremap`]: moving a mapping.
+//! - [`tests`]: small guests that exercise one property of a machine.
+//! - [`image`]: the ELF files.
 
 pub mod image;
+pub mod mremap;
+pub mod scenario;
 pub mod tests;
 
 pub use image::{ArchName, Image};
+pub use scenario::{Axis, AxisKind, Scenario};

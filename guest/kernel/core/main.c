@@ -1,6 +1,7 @@
 /* Where each CPU arrives once translation is on. */
 #include <cpu.h>
 #include <early.h>
+#include <frame.h>
 #include <kernel.h>
 
 struct cpu cpus[CPUS_MAX];
@@ -20,13 +21,8 @@ void __noreturn kernel_start(void)
 	cpu_count = boot_info->cpus;
 	if (cpu_count == 0 || cpu_count > CPUS_MAX)
 		panic("%u CPUs: 1 to %d are supported", cpu_count, CPUS_MAX);
+	frame_init(boot_info->ram_base, boot_info->ram_size, early.free);
+	irq_enable();
 	program_main();
 	exit_guest(found_unsafe() ? EXIT_UNSAFE : EXIT_FINE);
-}
-
-void __noreturn secondary_main(struct cpu *cpu)
-{
-	arch_cpu_init(cpu);
-	for (;;)
-		cpu_halt();
 }

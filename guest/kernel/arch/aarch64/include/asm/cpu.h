@@ -54,6 +54,10 @@ static inline void cpu_idle_once(void)
 	irq_disable();
 }
 
+/* Nothing beside what every architecture keeps. */
+struct arch_cpu {
+};
+
 struct cpu;
 
 static inline struct cpu *this_cpu(void)

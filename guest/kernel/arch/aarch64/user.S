@@ -1,0 +1,6 @@
+/* User code for programs that need no more than this. */
+	.section .user, "ax"
+	.global user_spin
+user_spin:
+	yield
+	b	user_spin
