@@ -34,3 +34,43 @@ impl Chain {
         self.memory.read_descriptor(self.entries[depth]).unwrap()
     }
 }
+
+/// One contiguous piece of memory.
+pub struct DenseMemory {
+    base: u64,
+    words: Vec<u64>,
+}
+
+impl DenseMemory {
+    /// Memory at `base` that holds `bytes`, little-endian words.
+    pub fn from_bytes(base: Pa, bytes: &[u8]) -> Self {
+        let words = bytes
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().unwrap()))
+            .collect();
+        Self {
+            base: base.raw(),
+            words,
+        }
+    }
+
+    fn index(&self, pa: Pa) -> Option<usize> {
+        usize::try_from(pa.raw().checked_sub(self.base)? / 8).ok()
+    }
+}
+
+impl TableMemory for DenseMemory {
+    fn read_descriptor(&self, pa: Pa) -> Option<u64> {
+        self.words.get(self.index(pa)?).copied()
+    }
+
+    fn exchange_descriptor(&mut self, pa: Pa, current: u64, new: u64) -> Option<u64> {
+        let index = self.index(pa)?;
+        let word = self.words.get_mut(index)?;
+        let old = *word;
+        if old == current {
+            *word = new;
+        }
+        Some(old)
+    }
+}
