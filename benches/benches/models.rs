@@ -25,10 +25,10 @@ impl Tables {
         let mut words = vec![0; 4 * 512];
         for (level, shift) in [39, 30, 21].into_iter().enumerate() {
             let index = usize::try_from(START >> shift & 511).unwrap();
-            words[level * 512 + index] = (level as u64 + 1) * 4096 | table;
+            words[level * 512 + index] = ((level as u64 + 1) * 4096) | table;
         }
         for (index, word) in words[3 * 512..].iter_mut().enumerate() {
-            *word = (index as u64 + 0x1000) * 4096 | page;
+            *word = ((index as u64 + 0x1000) * 4096) | page;
         }
         Self { words }
     }
