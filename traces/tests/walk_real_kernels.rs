@@ -10,12 +10,14 @@ mod common;
 
 use std::path::Path;
 
-use common::{Cpus, RecordedArch, name, recordings};
-use mmuscope_models::access::{Access, AccessKind};
+use common::{name, recordings};
+use mmuscope_models::access::AccessKind;
 use mmuscope_models::addr::Va;
 use mmuscope_models::arch::Leaf;
 use mmuscope_models::{aarch64::Aarch64, x86::X86_64};
-use mmuscope_traces::recording::{DataAccess, Event, Isa, RecordedTables, Recording};
+use mmuscope_traces::recording::{
+    DataAccess, Event, Isa, RecordedArch, RecordedCpus, RecordedTables, Recording,
+};
 
 /// What came of one recording.
 #[derive(Default, Debug)]
@@ -31,15 +33,14 @@ struct Tally {
 }
 
 fn walk<A: RecordedArch>(
-    cpus: &mut Cpus<A>,
+    cpus: &mut RecordedCpus<A>,
     cpu: u8,
     va: Va,
     kind: AccessKind,
     tables: &mut RecordedTables,
 ) -> Result<Leaf<A>, A::Fault> {
-    let (context, privilege) = cpus.cpu(cpu);
-    let access = Access::new(va, kind, *privilege);
-    A::walk(context, &access, None, tables, &mut ())
+    let access = cpus.access(cpu, va, kind);
+    A::walk(cpus.context(cpu), &access, None, tables, &mut ())
 }
 
 fn check_access<A: RecordedArch>(
@@ -63,11 +64,11 @@ fn check_access<A: RecordedArch>(
 fn run<A: RecordedArch>(path: &Path) -> Tally {
     let reader = mmuscope_traces::open::<Recording>(path).unwrap();
     let mut tables = RecordedTables::new(reader.header().isa);
-    let mut cpus = Cpus::<A>::new();
+    let mut cpus = RecordedCpus::<A>::new();
     let mut tally = Tally::default();
     for record in reader {
         let record = record.unwrap();
-        cpus.apply(record.cpu, &record.event);
+        cpus.apply(&record).unwrap();
         match &record.event {
             Event::Load(_) | Event::Store(_) if tables.is_empty() => tally.before_tables += 1,
             Event::Load(access) => {

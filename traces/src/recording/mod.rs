@@ -3,14 +3,18 @@
 //! A recording holds every instruction run, data access, TLB maintenance operation, barrier,
 //! translation-register write and IPI of one system call, and the translation tables that were
 //! in force when it began. Physical addresses are recorded beside virtual ones, so a recording
-//! is an oracle for a walker and for a TLB model: [`RecordedTables`] keeps the tables up to date
-//! while the records go by. `docs/recordings.md` has the format and its blind spots.
+//! is an oracle for a walker and for a TLB model: [`RecordedTables`] keeps the tables and
+//! [`RecordedCpus`] the registers up to date while the records go by. `docs/recordings.md` has the format and its blind spots.
 
+mod arch;
+mod cpus;
 mod header;
 mod reader;
 mod record;
 mod tables;
 
+pub use arch::{RecordedArch, UnusableRecord};
+pub use cpus::RecordedCpus;
 pub use header::{Header, Isa};
 pub use reader::Reader;
 pub use record::{
