@@ -108,7 +108,7 @@ pub struct Step<A: Arch> {
     pub level: Level,
     /// The address it was read from.
     pub at: Pa,
-    /// Its value.
+    /// Its value as memory holds it, before any byte swap that a big-endian regime makes.
     pub raw: u64,
     /// The table it points to, if it is a table descriptor and the walk goes on. A walk cache may
     /// keep it, whatever becomes of the walk, if it also obeys
@@ -233,7 +233,7 @@ pub trait Arch: Copy + Eq + fmt::Debug + 'static {
     ) -> Result<Leaf<Self>, Self::Fault>;
 
     /// Decodes a descriptor of a table at `level` that serves `half`, as the context's granule and
-    /// sizes have it.
+    /// sizes have it. `raw` is the value as memory holds it.
     fn descriptor(context: &Self::Context, half: Half, level: Level, raw: u64) -> Descriptor;
 
     /// The root tables that the context makes reachable: none with the MMU off, at most two.

@@ -203,10 +203,10 @@ impl Walk<'_> {
         loop {
             let level = table.level;
             let at = self.geometry.entry_address(table.base, level, self.va);
-            let raw = memory
+            let word = memory
                 .read_descriptor(at)
-                .map(|raw| self.in_memory_order(raw))
                 .ok_or(Fault::new(FaultKind::ExternalOnWalk, level))?;
+            let raw = self.in_memory_order(word);
             let entry = self.geometry.format().decode(level, raw);
             let next = match entry {
                 Entry::Table(base, attrs) => self.next_table(&table, base, attrs),
@@ -215,7 +215,7 @@ impl Walk<'_> {
             visitor.step(&Step {
                 level,
                 at,
-                raw,
+                raw: word,
                 next,
             });
             match (entry, next) {
@@ -312,17 +312,14 @@ impl Walk<'_> {
         if new == entry.raw {
             return Ok(());
         }
+        let (old, new) = (self.in_memory_order(entry.raw), self.in_memory_order(new));
         let held = memory
-            .exchange_descriptor(
-                entry.at,
-                self.in_memory_order(entry.raw),
-                self.in_memory_order(new),
-            )
+            .exchange_descriptor(entry.at, old, new)
             .ok_or(Fault::new(FaultKind::ExternalOnWalk, entry.level))?;
-        if self.in_memory_order(held) != entry.raw {
+        if held != old {
             return Err(Interrupted::Changed(entry.level));
         }
-        visitor.update(entry.level, entry.at, entry.raw, new);
+        visitor.update(entry.level, entry.at, old, new);
         Ok(())
     }
 
