@@ -67,14 +67,18 @@ fn memory() -> impl Strategy<Value = Endless> {
     let shapes = prop::sample::select(vec![
         // Anything.
         (0, 0),
-        // Valid tables and pages with addresses below 2^40; AArch64 AF set.
-        (0x403, 0x7fff_ff00_0000_0000),
-        // Valid, bit 1 and the high attribute bits random.
+        // AArch64: valid tables and pages, AF set, addresses below 4 GiB in every format.
+        (0x403, 0x0003_ffff_0000_f300),
+        // The same, and no permissions taken away by tables.
+        (0x403, 0xf803_ffff_0000_f300),
+        // AArch64: valid, blocks or tables, addresses below 4 GiB.
+        (0x401, 0x0003_ffff_0000_f300),
+        // Valid, addresses anywhere below 2^40.
         (0x401, 0x000f_ff00_0000_0000),
         // x86: present, writable, user, no reserved bits below 52.
         (0x007, 0x000f_ff00_0000_0080),
-        // x86: present, large pages wherever they are allowed, low address bits clear.
-        (0x087, 0x000f_ff00_3fff_e000),
+        // x86: present tables or large pages, nothing reserved but bit 7 where it is.
+        (0x007, 0x800f_fff0_3fff_e000),
     ]);
     (any::<u64>(), shapes).prop_map(|(seed, (set, clear))| Endless {
         seed,
@@ -95,7 +99,7 @@ fn access(va: impl Strategy<Value = u64>) -> impl Strategy<Value = Access> {
 fn va() -> impl Strategy<Value = u64> {
     (
         any::<u64>(),
-        prop::sample::select(vec![0, 8, 12, 16, 25, 39]),
+        prop::sample::select(vec![0, 7, 8, 12, 16, 16, 25, 34, 39]),
     )
         .prop_map(|(raw, cut)| ((raw << cut).cast_signed() >> cut).cast_unsigned())
 }
@@ -107,15 +111,17 @@ fn arm_context() -> impl Strategy<Value = aarch64::Context> {
         12..49_u64,
         12..49_u64,
         ranges,
+        // Roots anywhere, or where every output size reaches them.
+        prop_oneof![1 => Just(u64::MAX), 7 => Just(0xffff_0000_ffff_ffc3_u64)],
     )
         .prop_map(
-            |((sctlr, tcr, ttbr0, ttbr1, mair, pan), t0sz, t1sz, pa_range)| {
+            |((sctlr, tcr, ttbr0, ttbr1, mair, pan), t0sz, t1sz, pa_range, root)| {
                 aarch64::Context {
                     // The MMU is on in three cases of four.
                     sctlr: sctlr | sctlr >> 1 & 1,
                     tcr: tcr & !0x3f_003f & !(1 << 7 | 1 << 23) | t0sz | t1sz << 16,
-                    ttbr0: ttbr0 & 0xffff_0000_ffff_ffff,
-                    ttbr1: ttbr1 & 0xffff_0000_ffff_ffff,
+                    ttbr0: ttbr0 & root,
+                    ttbr1: ttbr1 & root,
                     mair,
                     pan,
                     implementation: Implementation { pa_range },
@@ -333,4 +339,41 @@ fn an_update_that_never_succeeds_is_reported() {
     let access = Access::new(Va::new(0), AccessKind::Load, Privilege::Supervisor);
     let fault = Aarch64::walk(&context, &access, None, &mut Restless(memory), &mut ());
     assert_eq!(fault.unwrap_err().fsc(), 0x31);
+}
+
+/// The properties above would hold of walkers that always fault: the generators must get through.
+#[test]
+fn the_generators_reach_leaves_and_faults_of_every_kind() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    use std::collections::BTreeMap;
+
+    let mut runner = TestRunner::deterministic();
+    let strategy = (arm_context(), x86_context(), access(va()), memory());
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for _ in 0..40_000 {
+        let (arm, x86, access, memory) = strategy.new_tree(&mut runner).unwrap().current();
+        if matches!(Aarch64::before_lookup(&arm, &access), Ok(Lookup::Tagged(_))) {
+            let outcome = match walk::<Aarch64>(&arm, &access, None, &memory) {
+                Ok(leaf) => format!("aarch64 {}", leaf.size),
+                Err(fault) => format!("aarch64 {:?}", fault.kind),
+            };
+            *seen.entry(outcome).or_default() += 1;
+        }
+        if matches!(X86_64::before_lookup(&x86, &access), Ok(Lookup::Tagged(_))) {
+            let outcome = match walk::<X86_64>(&x86, &access, None, &memory) {
+                Ok(leaf) => format!("x86 {}", leaf.size),
+                Err(fault) => format!("x86 {:#x}", fault.error_code() & 0x29),
+            };
+            *seen.entry(outcome).or_default() += 1;
+        }
+    }
+    let expected = "aarch64 4K, aarch64 16K, aarch64 64K, aarch64 2M, aarch64 32M, aarch64 512M, \
+        aarch64 1G, aarch64 64G, aarch64 512G, aarch64 4T, aarch64 AddressSize, \
+        aarch64 Translation, aarch64 AccessFlag, aarch64 Permission, \
+        x86 4K, x86 2M, x86 1G, x86 0x0, x86 0x1, x86 0x9, x86 0x21";
+    for outcome in expected.split(", ") {
+        let times = seen.get(outcome.trim()).copied().unwrap_or(0);
+        assert!(times >= 5, "{outcome}: {times} times of {seen:?}");
+    }
 }
