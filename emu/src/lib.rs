@@ -1,1 +1,3 @@
 //! Emulator.
+
+pub mod experiment;
