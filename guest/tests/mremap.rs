@@ -102,7 +102,9 @@ fn agrees(name: &str, row: &Row, recorded: u64, ours: u64) -> bool {
     match name {
         // A context switch inside the call has a barrier of its own; with the
         // return to the task there are two.
-        "dsb_ish" => recorded >= ours && recorded - ours <= 6 && (recorded - ours) % 2 == 0,
+        "dsb_ish" => {
+            recorded >= ours && recorded - ours <= 6 && (recorded - ours).is_multiple_of(2)
+        }
         // A spinning thread that was preempted needs no interrupt (its CPU runs
         // another address space); an idle CPU may have dropped this one before.
         "flush_tlb_func_others" => match row["threads"].as_str() {

@@ -44,6 +44,15 @@ static inline void irq_disable(void)
 {
 }
 
+static inline u64 irq_save(void)
+{
+	return 0;
+}
+
+static inline void irq_restore(u64 flags)
+{
+}
+
 #define hypercall(n, a, b, c) ((void)(n), (void)(a), (void)(b), (void)(c))
 
 struct cpu;

@@ -12,6 +12,8 @@
 #define smp_rmb() barrier()
 #define smp_wmb() barrier()
 
+#define FLAGS_IF 0x200
+
 #define MSR_EFER 0xc0000080
 #define MSR_STAR 0xc0000081
 #define MSR_LSTAR 0xc0000082
@@ -81,6 +83,21 @@ static inline void irq_enable(void)
 static inline void irq_disable(void)
 {
 	__asm__ volatile("cli" ::: "memory");
+}
+
+/* Masks interrupts; irq_restore puts back what was. */
+static inline u64 irq_save(void)
+{
+	u64 flags;
+
+	__asm__ volatile("pushfq\n\tpopq %0\n\tcli" : "=r"(flags)::"memory");
+	return flags;
+}
+
+static inline void irq_restore(u64 flags)
+{
+	if (flags & FLAGS_IF)
+		irq_enable();
 }
 
 /* Waits with interrupts open. STI takes effect behind the next instruction,
