@@ -1,0 +1,26 @@
+//! The profiles that come with the crate.
+
+use super::ProfileError;
+
+macro_rules! builtin {
+    ($($name:literal),* $(,)?) => {
+        /// Names and texts, in the order of listings.
+        pub(super) const PROFILES: &[(&str, &str)] = &[
+            $(($name, include_str!(concat!("../../profiles/", $name, ".toml"))),)*
+        ];
+    };
+}
+
+builtin!["cortex-a76", "skylake-sp"];
+
+/// The text of a built-in profile.
+pub(super) fn text(name: &str) -> Result<&'static str, ProfileError> {
+    let found = PROFILES.iter().find(|(known, _)| *known == name);
+    found.map(|(_, text)| *text).ok_or_else(|| {
+        let known: Vec<_> = PROFILES.iter().map(|(known, _)| *known).collect();
+        ProfileError::UnknownName {
+            name: name.to_owned(),
+            known: known.join(", "),
+        }
+    })
+}

@@ -1,0 +1,139 @@
+//! Tests of profiles.
+
+use super::*;
+
+#[test]
+fn every_builtin_profile_is_valid_and_reports_its_own_name() {
+    for name in Profile::names() {
+        let profile = Profile::builtin(name).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(profile.name(), name);
+        assert!(profile.constants().len() > 50, "{name}");
+        let again = Profile::parse(&profile.to_toml()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(again.hash(), profile.hash());
+    }
+}
+
+#[test]
+fn hashes_differ_between_profiles_and_do_not_depend_on_sources() {
+    let mut hashes: Vec<_> = Profile::names()
+        .into_iter()
+        .filter_map(|name| Profile::builtin(name).ok())
+        .map(|profile| profile.hash())
+        .collect();
+    let count = hashes.len();
+    hashes.sort_unstable();
+    hashes.dedup();
+    assert_eq!(hashes.len(), count);
+    let text = builtin::text("cortex-a76").unwrap_or_default();
+    let reworded = text.replace("TRM A5.1", "Technical Reference Manual, A5.1");
+    assert_eq!(
+        Profile::parse(text).map(|p| p.hash()),
+        Profile::parse(&reworded).map(|p| p.hash())
+    );
+}
+
+#[test]
+fn an_override_changes_price_hash_and_quality() {
+    let mut profile = Profile::builtin("skylake-sp").unwrap();
+    let before = profile.hash();
+    profile.set("cost.cycles.invlpg", "300").unwrap();
+    assert_eq!(profile.costs().of(Operation::Invlpg), Cycles::new(300));
+    assert_ne!(profile.hash(), before);
+    let constants = profile.constants();
+    let invlpg = constants.iter().find(|c| c.key == "cost.cycles.invlpg");
+    assert_eq!(invlpg.map(|c| c.quality), Some(Quality::Estimated));
+    profile.set("features.pcid", "false").unwrap();
+    assert!(!profile.features().contains(Feature::Pcid));
+}
+
+/// The message that a changed text gives.
+fn complaint(name: &str, from: &str, to: &str) -> String {
+    let text = builtin::text(name).unwrap();
+    assert!(text.contains(from), "{from}");
+    let error = Profile::parse(&text.replacen(from, to, 1)).unwrap_err();
+    let message = error.to_string();
+    assert!(!message.contains('\n'), "{message}");
+    message
+}
+
+#[test]
+fn complaints_name_key_found_and_expected() {
+    let a76 = |from, to| complaint("cortex-a76", from, to);
+    assert_eq!(
+        a76("ways = { value = 5,", "ways = { value = 7,"),
+        "profile `cortex-a76`: `tlb.l2.all.ways` is 7, \
+         expected a divisor of tlb.l2.all.entries (1280)"
+    );
+    assert_eq!(
+        a76(
+            "latency_cycles = { value = 10.0",
+            "latency_cycles = { value = 3.0"
+        ),
+        "profile `cortex-a76`: `cache.l2.latency_cycles` is 3, \
+         expected more than cache.l1d.latency_cycles (4)"
+    );
+    assert_eq!(
+        a76("cpus = { value = 8,", "cpus = { value = 0,"),
+        "profile `cortex-a76`: `topology.cpus` is 0, expected 1 to 1024"
+    );
+    assert_eq!(
+        a76("isb = {", "# isb = {"),
+        "profile `cortex-a76`: `cost.cycles.isb` is missing, \
+         expected a price in cost.cycles.isb or cost.ns.isb"
+    );
+    assert_eq!(
+        a76("arch = \"aarch64\"", "arch = \"arm\""),
+        "profile `cortex-a76`: `arch` is arm, expected aarch64 or x86_64"
+    );
+}
+
+#[test]
+fn unknown_and_mistyped_keys_are_named() {
+    let message = complaint("cortex-a76", "[clock]\nghz", "[clock]\nmhz");
+    assert!(
+        message.contains("mhz") && message.contains("ghz"),
+        "{message}"
+    );
+    let message = complaint("cortex-a76", "value = 2.84", "value = \"fast\"");
+    assert!(message.contains("clock.ghz"), "{message}");
+    let message = complaint("cortex-a76", "\"512M\"]", "\"500M\"]");
+    assert!(message.contains("500M"), "{message}");
+    let message = complaint(
+        "cortex-a76",
+        "quality = \"recalled\"",
+        "quality = \"certain\"",
+    );
+    assert!(
+        message.contains("certain") && message.contains("recalled"),
+        "{message}"
+    );
+    let message = complaint("cortex-a76", "name = ", "name = = ");
+    assert!(message.contains("line"), "{message}");
+}
+
+#[test]
+fn overrides_of_nothing_are_refused_and_change_nothing() {
+    let mut profile = Profile::builtin("cortex-a76").unwrap();
+    let before = profile.clone();
+    for path in ["cost.cycles.nothing", "tlb", "", "name.x", "tlb.l2.all"] {
+        assert!(matches!(
+            profile.set(path, "1"),
+            Err(ProfileError::UnknownKey { .. })
+        ));
+    }
+    assert!(profile.set("tlb.l2.all.ways", "7").is_err());
+    assert!(profile.set("tlb.l2.all.ways", "many").is_err());
+    assert_eq!(profile, before);
+}
+
+#[test]
+fn a_profile_that_extends_another_changes_only_what_it_names() {
+    let text = "name = \"half\"\nextends = \"cortex-a76\"\n[topology]\n\
+                cpus = { value = 4, source = \"test\", quality = \"estimated\" }\n";
+    let profile = Profile::parse(text).unwrap();
+    assert_eq!((profile.name(), profile.cpus()), ("half", 4));
+    let parent = Profile::builtin("cortex-a76").unwrap();
+    assert_eq!(profile.costs(), parent.costs());
+    let error = Profile::parse("name = \"x\"\nextends = \"nothing\"").unwrap_err();
+    assert!(error.to_string().contains("cortex-a76"), "{error}");
+}
