@@ -1,0 +1,504 @@
+//! The associative array under every TLB and walk cache: sets x ways, least recently used
+//! replacement, entries of several sizes side by side.
+//!
+//! An entry belongs to a [`Class`]: a page size, or the span of a table pointer. The set is chosen
+//! by the address bits above the class's shift, so a lookup probes one set per class that has
+//! entries at all; an array that holds one size is probed once.
+//!
+//! Each slot has a 32-bit fingerprint of class and address, so that a row of ways is compared
+//! without touching the entries. A fingerprint without its top bit is a *ghost*: an entry that an
+//! invalidation removed and whose slot nothing has reused. Ghosts never answer a lookup; they only
+//! tell that a later miss is the invalidation's doing.
+
+use crate::addr::PageSize;
+
+/// What kind of entry an array slot holds: a translation of a page size, or a table pointer that
+/// serves a span.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Class(u8);
+
+const POINTER: u8 = 64;
+const SHIFTS: usize = 64;
+const VALID: u32 = 1 << 31;
+const POINTER_PRINT: u32 = (POINTER as u32) << 24;
+
+impl Class {
+    /// Translations held for pages of `size`.
+    #[must_use]
+    pub const fn page(size: PageSize) -> Self {
+        Self(size as u8)
+    }
+
+    /// Pointers to tables that serve `1 << span_shift` bytes; the shift is below 64.
+    #[must_use]
+    pub const fn pointer(span_shift: u8) -> Self {
+        Self(POINTER | (span_shift & (POINTER - 1)))
+    }
+
+    const fn shift(self) -> u32 {
+        (self.0 & (POINTER - 1)) as u32
+    }
+
+    const fn index(self) -> usize {
+        self.shift() as usize
+    }
+
+    const fn is_pointer(self) -> bool {
+        self.0 & POINTER != 0
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a fingerprint is lossy")]
+    const fn print(self, va: u64) -> u32 {
+        VALID | ((self.0 as u32) << 24) | (((va >> self.shift()) as u32) & 0x00ff_ffff)
+    }
+}
+
+/// An entry that an [`Assoc`] can hold.
+pub trait Slot {
+    /// Its class.
+    fn class(&self) -> Class;
+    /// The first address it serves; aligned to the class's size.
+    fn base(&self) -> u64;
+    /// Whether `self` and `other`, of one class and base, answer the same lookups, so that one
+    /// replaces the other instead of standing beside it.
+    fn same_key(&self, other: &Self) -> bool;
+    /// Whether an invalidation of an address that the entry does not serve may concern it: it is
+    /// one piece of a larger page.
+    fn is_piece(&self) -> bool;
+}
+
+/// Which translations [`Assoc::remove_pages`] looks at.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// Every entry.
+    All,
+    /// Entries that serve an address from the first to the last, both included.
+    Addresses(u64, u64),
+}
+
+/// A set-associative array with least recently used replacement.
+#[derive(Clone, Debug)]
+pub struct Assoc<T> {
+    sets: usize,
+    ways: usize,
+    /// `sets - 1` if that is a mask.
+    mask: Option<usize>,
+    prints: Vec<u32>,
+    stamps: Vec<u64>,
+    items: Vec<Option<T>>,
+    tick: u64,
+    live: [u32; SHIFTS],
+    pages: u64,
+    pointers: Vec<usize>,
+    pieces: u32,
+    evicts: bool,
+}
+
+impl<T: Slot> Assoc<T> {
+    /// An empty array. Both numbers are at least 1 (0 is taken as 1).
+    #[must_use]
+    pub fn new(sets: usize, ways: usize) -> Self {
+        let (sets, ways) = (sets.max(1), ways.max(1));
+        let slots = sets * ways;
+        Self {
+            sets,
+            ways,
+            mask: sets.is_power_of_two().then(|| sets - 1),
+            prints: vec![0; slots],
+            stamps: vec![0; slots],
+            items: std::iter::repeat_with(|| None).take(slots).collect(),
+            tick: 0,
+            live: [0; SHIFTS],
+            pages: 0,
+            pointers: Vec::new(),
+            pieces: 0,
+            evicts: true,
+        }
+    }
+
+    /// An array that never evicts: a full set makes all sets grow.
+    #[must_use]
+    pub fn hoarding(sets: usize) -> Self {
+        Self {
+            evicts: false,
+            ..Self::new(sets, 4)
+        }
+    }
+
+    /// How many entries are held.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.live.iter().map(|&n| n as usize).sum::<usize>() + self.pointers.len()
+    }
+
+    /// Whether nothing is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pages == 0 && self.pointers.is_empty()
+    }
+
+    /// The page sizes of which entries are held: bit `n` stands for pages of `1 << n` bytes.
+    #[must_use]
+    pub const fn page_shifts(&self) -> u64 {
+        self.pages
+    }
+
+    /// The slot of an entry of `class` that serves `va` and that `admits` accepts.
+    #[inline]
+    pub fn find(&self, class: Class, va: u64, admits: impl Fn(&T) -> bool) -> Option<usize> {
+        self.find_print(class, va, class.print(va), admits)
+    }
+
+    /// The same among entries that an invalidation removed.
+    pub fn find_ghost(&self, class: Class, va: u64, admits: impl Fn(&T) -> bool) -> Option<usize> {
+        self.find_print(class, va, class.print(va) & !VALID, admits)
+    }
+
+    #[inline]
+    fn find_print(
+        &self,
+        class: Class,
+        va: u64,
+        print: u32,
+        admits: impl Fn(&T) -> bool,
+    ) -> Option<usize> {
+        let first = self.set_of(class, va) * self.ways;
+        let row = &self.prints[first..first + self.ways];
+        let mut at = first;
+        for chunk in row.chunks(8) {
+            // Compared eight at a time without an early exit, so that it becomes vector code.
+            let mut hits = 0_u32;
+            for (i, found) in chunk.iter().enumerate() {
+                hits |= u32::from(*found == print) << i;
+            }
+            while hits != 0 {
+                let slot = at + hits.trailing_zeros() as usize;
+                hits &= hits - 1;
+                if let Some(item) = &self.items[slot]
+                    && (item.base() ^ va) >> class.shift() == 0
+                    && admits(item)
+                {
+                    return Some(slot);
+                }
+            }
+            at += chunk.len();
+        }
+        None
+    }
+
+    /// The entry in `slot`.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, slot: usize) -> Option<&T> {
+        self.items.get(slot).and_then(Option::as_ref)
+    }
+
+    /// Makes the entry in `slot` the most recently used one.
+    #[inline]
+    pub fn touch(&mut self, slot: usize) {
+        self.tick += 1;
+        self.stamps[slot] = self.tick;
+    }
+
+    /// Adds an entry as the most recently used one. It replaces the entry with the same key, or
+    /// takes a free slot, or the least recently used one of its set, whose entry is returned.
+    pub fn insert(&mut self, item: T) -> Option<T> {
+        let (class, base) = (item.class(), item.base());
+        let twin = self.find(class, base, |held| held.same_key(&item));
+        let slot = match twin {
+            Some(slot) => slot,
+            None => self.victim(class, base),
+        };
+        let evicted = self.vacate(slot, 0);
+        self.occupy(slot, item);
+        if twin.is_some() { None } else { evicted }
+    }
+
+    /// Removes the translations within `extent` for which `condemned` says so, and returns how
+    /// many. A few addresses are probed; many are scanned.
+    pub fn remove_pages(&mut self, extent: Extent, condemned: impl Fn(&T) -> bool) -> u64 {
+        let (first, last) = match extent {
+            Extent::Addresses(first, last) if self.pieces == 0 => (first, last),
+            _ => return self.scan(&condemned),
+        };
+        let mut removed = 0;
+        let mut shifts = self.pages;
+        while shifts != 0 {
+            #[expect(clippy::cast_possible_truncation, reason = "below 64")]
+            let class = Class(shifts.trailing_zeros() as u8);
+            shifts &= shifts - 1;
+            let (from, to) = (first >> class.shift(), last >> class.shift());
+            if to.saturating_sub(from) >= self.sets as u64 {
+                // Every set is concerned: one scan settles all classes.
+                return removed + self.scan(&condemned);
+            }
+            for block in from..=to {
+                removed += self.remove_row(class, block << class.shift(), &condemned);
+            }
+        }
+        removed
+    }
+
+    /// Removes the table pointers for which `condemned` says so, and returns how many. Every
+    /// pointer is asked; there are few.
+    pub fn remove_pointers(&mut self, condemned: impl Fn(&T) -> bool) -> u64 {
+        let mut removed = 0;
+        // From the end: what a removal shifts has been asked already.
+        for index in (0..self.pointers.len()).rev() {
+            let slot = self.pointers[index];
+            if self.items[slot].as_ref().is_some_and(&condemned) {
+                self.leave_ghost(slot);
+                removed += 1;
+            }
+        }
+        removed
+    }
+
+    fn remove_row(&mut self, class: Class, va: u64, condemned: &impl Fn(&T) -> bool) -> u64 {
+        let print = class.print(va);
+        let first = self.set_of(class, va) * self.ways;
+        let mut removed = 0;
+        for slot in first..first + self.ways {
+            if self.prints[slot] == print && self.items[slot].as_ref().is_some_and(condemned) {
+                self.leave_ghost(slot);
+                removed += 1;
+            }
+        }
+        removed
+    }
+
+    fn scan(&mut self, condemned: &impl Fn(&T) -> bool) -> u64 {
+        if self.pages == 0 {
+            return 0;
+        }
+        let mut removed = 0;
+        for slot in 0..self.prints.len() {
+            let is_page = self.prints[slot] & (VALID | POINTER_PRINT) == VALID;
+            if is_page && self.items[slot].as_ref().is_some_and(condemned) {
+                self.leave_ghost(slot);
+                removed += 1;
+            }
+        }
+        removed
+    }
+
+    /// Every entry, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.prints
+            .iter()
+            .zip(&self.items)
+            .filter(|(print, _)| **print & VALID != 0)
+            .filter_map(|(_, item)| item.as_ref())
+    }
+
+    #[inline]
+    fn set_of(&self, class: Class, va: u64) -> usize {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "only the low bits choose the set"
+        )]
+        let block = (va >> class.shift()) as usize;
+        match self.mask {
+            Some(mask) => block & mask,
+            None => block % self.sets,
+        }
+    }
+
+    /// The slot that a new entry takes: a free one, else the least recently used.
+    fn victim(&mut self, class: Class, va: u64) -> usize {
+        let first = self.set_of(class, va) * self.ways;
+        let row = first..first + self.ways;
+        if let Some(free) = row.clone().find(|&slot| self.prints[slot] & VALID == 0) {
+            return free;
+        }
+        if !self.evicts {
+            self.grow();
+            return self.victim(class, va);
+        }
+        row.min_by_key(|&slot| self.stamps[slot]).unwrap_or(first)
+    }
+
+    /// Doubles the ways of every set.
+    fn grow(&mut self) {
+        let mut larger = Self {
+            evicts: false,
+            ..Self::new(self.sets, self.ways * 2)
+        };
+        for slot in 0..self.prints.len() {
+            if self.prints[slot] & VALID != 0
+                && let Some(item) = self.items[slot].take()
+            {
+                larger.insert(item);
+            }
+        }
+        *self = larger;
+    }
+
+    fn leave_ghost(&mut self, slot: usize) {
+        let ghost = self.prints[slot] & !VALID;
+        if let Some(item) = self.vacate(slot, ghost) {
+            self.items[slot] = Some(item);
+        }
+    }
+
+    /// Takes the entry out of `slot` and leaves `print` there.
+    fn vacate(&mut self, slot: usize, print: u32) -> Option<T> {
+        let was_valid = self.prints[slot] & VALID != 0;
+        self.prints[slot] = print;
+        let item = self.items[slot].take()?;
+        if !was_valid {
+            return None;
+        }
+        let class = item.class();
+        if class.is_pointer() {
+            self.pointers.retain(|&other| other != slot);
+        } else {
+            let live = &mut self.live[class.index()];
+            *live -= 1;
+            if *live == 0 {
+                self.pages &= !(1 << class.shift());
+            }
+            self.pieces -= u32::from(item.is_piece());
+        }
+        Some(item)
+    }
+
+    fn occupy(&mut self, slot: usize, item: T) {
+        let class = item.class();
+        if class.is_pointer() {
+            self.pointers.push(slot);
+        } else {
+            self.live[class.index()] += 1;
+            self.pages |= 1 << class.shift();
+            self.pieces += u32::from(item.is_piece());
+        }
+        self.prints[slot] = class.print(item.base());
+        self.items[slot] = Some(item);
+        self.touch(slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, PartialEq, Debug)]
+    struct Page(u64, PageSize);
+
+    impl Slot for Page {
+        fn class(&self) -> Class {
+            Class::page(self.1)
+        }
+        fn base(&self) -> u64 {
+            self.0
+        }
+        fn same_key(&self, other: &Self) -> bool {
+            self == other
+        }
+        fn is_piece(&self) -> bool {
+            false
+        }
+    }
+
+    fn page(number: u64) -> Page {
+        Page(number << 12, PageSize::Size4K)
+    }
+
+    /// One access in a TLB-like manner; whether it hit.
+    fn access(array: &mut Assoc<Page>, number: u64) -> bool {
+        if let Some(slot) = array.find(Class::page(PageSize::Size4K), number << 12, |_| true) {
+            array.touch(slot);
+            return true;
+        }
+        array.insert(page(number));
+        false
+    }
+
+    #[test]
+    fn a_full_array_hits_always_and_one_page_more_thrashes() {
+        for (sets, ways) in [(1, 48), (16, 4), (128, 12), (256, 5), (3, 2)] {
+            let capacity = (sets * ways) as u64;
+            let mut array = Assoc::new(sets, ways);
+            for round in 0..3 {
+                let hits = (0..capacity).filter(|&n| access(&mut array, n)).count() as u64;
+                assert_eq!(hits, if round == 0 { 0 } else { capacity });
+            }
+            // One page too many for one set: cyclic order evicts each before its next use.
+            let sets = sets as u64;
+            let conflict: Vec<u64> = (0..=ways as u64).map(|i| i * sets).collect();
+            let mut array = Assoc::new(usize::try_from(sets).unwrap_or(1), ways);
+            for _ in 0..3 {
+                assert_eq!(
+                    conflict.iter().filter(|&&n| access(&mut array, n)).count(),
+                    0
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_least_recently_used_entry_leaves() {
+        let mut array = Assoc::new(1, 2);
+        array.insert(page(1));
+        array.insert(page(2));
+        assert!(access(&mut array, 1));
+        assert_eq!(array.insert(page(3)), Some(page(2)));
+    }
+
+    #[test]
+    fn removal_probes_and_scans_alike() {
+        for last in [7, 4000] {
+            let mut array = Assoc::new(16, 4);
+            for n in 0..64 {
+                array.insert(page(n));
+            }
+            let extent = Extent::Addresses(4 << 12, last << 12);
+            let covered = |p: &Page| (4 << 12..=last << 12).contains(&p.0);
+            assert_eq!(array.remove_pages(extent, covered), last.min(63) - 3);
+            assert_eq!(array.len() as u64, 64 - (last.min(63) - 3));
+            assert!(
+                array
+                    .find_ghost(Class::page(PageSize::Size4K), 5 << 12, |_| true)
+                    .is_some()
+            );
+            assert!(
+                array
+                    .find(Class::page(PageSize::Size4K), 5 << 12, |_| true)
+                    .is_none()
+            );
+        }
+    }
+
+    #[test]
+    fn entries_of_several_sizes_stand_beside_each_other() {
+        let mut array = Assoc::new(4, 2);
+        array.insert(Page(0, PageSize::Size4K));
+        array.insert(Page(0, PageSize::Size2M));
+        assert_eq!(array.page_shifts(), 1 << 12 | 1 << 21);
+        assert!(
+            array
+                .find(Class::page(PageSize::Size2M), 0x1f_ffff, |_| true)
+                .is_some()
+        );
+        assert!(
+            array
+                .find(Class::page(PageSize::Size4K), 0x1f_ffff, |_| true)
+                .is_none()
+        );
+        assert_eq!(
+            array.remove_pages(Extent::Addresses(0x1000, 0x1000), |_| true),
+            1
+        );
+        assert_eq!(array.page_shifts(), 1 << 12);
+    }
+
+    #[test]
+    fn a_hoarding_array_keeps_everything() {
+        let mut array = Assoc::hoarding(2);
+        for n in 0..1000 {
+            assert_eq!(array.insert(page(n)), None);
+        }
+        assert_eq!(array.len(), 1000);
+        assert!((0..1000).all(|n| access(&mut array, n)));
+    }
+}
