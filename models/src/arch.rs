@@ -8,6 +8,7 @@ use std::hash::Hash;
 
 use crate::access::{Access, Privilege, Rights};
 use crate::addr::{Level, Pa, PageSize, Va};
+use crate::counters::MaintenanceClass;
 use crate::memory::TableMemory;
 
 /// Which address-space identifiers an entry answers to.
@@ -186,8 +187,8 @@ pub trait Arch: Copy + Eq + fmt::Debug + 'static {
 
     /// Address-space identifier.
     type Tag: Copy + Eq + Ord + Hash + fmt::Debug;
-    /// The registers that translation depends on.
-    type Context: Clone + PartialEq + fmt::Debug;
+    /// The registers that translation depends on. By default translation is off.
+    type Context: Clone + PartialEq + fmt::Debug + Default;
     /// What a leaf keeps beside the address.
     type Attrs: Copy + Eq + fmt::Debug;
     /// What table descriptors contribute to the leaves below them.
@@ -253,6 +254,9 @@ pub trait Arch: Copy + Eq + fmt::Debug + 'static {
         let _ = (fault, context, access);
         None
     }
+
+    /// How `op` is counted and priced.
+    fn class(op: &Self::Invalidation) -> MaintenanceClass;
 
     /// How far `op` reaches.
     fn reach(op: &Self::Invalidation) -> Reach;

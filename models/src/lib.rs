@@ -9,11 +9,27 @@
 //! addr, access, memory        the vocabulary
 //! arch                        what an architecture must define (one trait, no `if arch ==`)
 //! aarch64, x86                the two architectures: registers, descriptors, walkers, maintenance
+//! tlb, walk_cache, cache      what a core caches: translations, table pointers, memory lines
+//! interconnect                what cores share: the broadcast server and the interrupt fabric
+//! profile, cost               what a machine looks like, and what its operations cost
+//! tables                      which frames hold translation tables, and what stores to them mean
+//! counters, observer          what comes out: exact counts, and a hook for every event
+//! system                      cores and interconnect under one profile
 //! ```
 
 pub mod aarch64;
 pub mod access;
 pub mod addr;
 pub mod arch;
+pub mod cache;
+pub mod cost;
+pub mod counters;
+pub mod interconnect;
 pub mod memory;
+pub mod observer;
+pub mod profile;
+pub mod system;
+pub mod tables;
+pub mod tlb;
+pub mod walk_cache;
 pub mod x86;

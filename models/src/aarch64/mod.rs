@@ -29,6 +29,7 @@ use crate::arch::{
     Arch, Descriptor, Footprint, Half, Leaf, Lookup, Reach, Root, TablePointer, Verdict,
     WalkVisitor,
 };
+use crate::counters::{MaintenanceClass, MaintenanceKind};
 use crate::memory::TableMemory;
 
 pub use descriptor::{Attrs, LeafBits, Permissions, TableAttrs};
@@ -170,6 +171,18 @@ impl Arch for Aarch64 {
 
     fn span_shift(context: &Context, half: Half, level: Level) -> u32 {
         Format::new(context, half).span_shift(level)
+    }
+
+    fn class(op: &Tlbi) -> MaintenanceClass {
+        let kind = match op.kind() {
+            TlbiKind::All => MaintenanceKind::TlbiAll,
+            TlbiKind::Asid => MaintenanceKind::TlbiAsid,
+            TlbiKind::Va => MaintenanceKind::TlbiVa,
+            TlbiKind::Vaa => MaintenanceKind::TlbiVaa,
+            TlbiKind::Range => MaintenanceKind::TlbiRange,
+        };
+        let pages = op.pages().unwrap_or_default();
+        MaintenanceClass { kind, pages }
     }
 
     fn reach(op: &Tlbi) -> Reach {

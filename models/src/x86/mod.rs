@@ -25,6 +25,7 @@ use crate::arch::{
     Arch, Descriptor, Footprint, Half, Leaf, Lookup, Reach, Root, TablePointer, Verdict,
     WalkVisitor,
 };
+use crate::counters::{MaintenanceClass, MaintenanceKind};
 use crate::memory::TableMemory;
 
 pub use entry::{Attrs, EntryBits, TableAttrs};
@@ -149,6 +150,20 @@ impl Arch for X86_64 {
             va: access.va,
             pcid: context.pcid(),
         })
+    }
+
+    fn class(op: &Flush) -> MaintenanceClass {
+        let kind = match op {
+            Flush::Invlpg { .. } => MaintenanceKind::Invlpg,
+            Flush::InvpcidAddress { .. } => MaintenanceKind::InvpcidAddress,
+            Flush::InvpcidContext { .. } => MaintenanceKind::InvpcidContext,
+            Flush::InvpcidAll => MaintenanceKind::InvpcidAll,
+            Flush::InvpcidAllNonGlobal => MaintenanceKind::InvpcidAllNonGlobal,
+            Flush::Cr3 { .. } => MaintenanceKind::Cr3,
+            Flush::Everything | Flush::Cr4Context { .. } => MaintenanceKind::Cr4,
+            Flush::PageFault { .. } => MaintenanceKind::Other,
+        };
+        MaintenanceClass { kind, pages: 0 }
     }
 
     fn reach(_op: &Flush) -> Reach {

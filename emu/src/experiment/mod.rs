@@ -1,3 +1,0 @@
-//! Experiments: what is run, as the words of a command say it.
-
-pub mod grammar;
