@@ -5,9 +5,9 @@
 # sudo); elsewhere the missing tools are listed with the packages that bring them, and the
 # script fails. It does nothing, and prints nothing, on a machine that has everything.
 #
-#   cc, make, cmake  compile the emulator's and the disassembler's C sources
-#   libclang         reads the emulator's C headers to make its Rust bindings
-#   clang, ld.lld    compile and link the guest programs, for both architectures
+#   cc, make, cmake, pkg-config  build the emulator's and the disassembler's C sources
+#   libclang                     reads the emulator's C headers to make its Rust bindings
+#   clang, ld.lld                compile and link the guest programs, for both architectures
 set -euo pipefail
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -38,6 +38,7 @@ want() {     # want CHECK NAME PACKAGE...
 want have_cc 'a C compiler with the C library headers' gcc g++ libc6-dev
 want 'have make' make make
 want 'have cmake' cmake cmake
+want 'have pkg-config' pkg-config pkg-config
 want 'have clang' clang clang
 want 'have ld.lld' ld.lld lld
 want have_libclang libclang libclang-dev
@@ -57,12 +58,12 @@ if [ ${#missing[@]} -gt 0 ]; then
     else
         cat >&2 <<'LIST'
 mmuscope: please install them and run make again; the packages are
-  Debian, Ubuntu   apt-get install gcc g++ libc6-dev make cmake clang lld libclang-dev
-  Fedora, RHEL     dnf install gcc gcc-c++ make cmake clang lld clang-devel
-  Arch             pacman -S base-devel cmake clang lld
-  openSUSE         zypper install gcc gcc-c++ make cmake clang lld clang-devel
-  Alpine           apk add build-base cmake clang lld clang-dev
-  macOS            brew install cmake llvm lld   (and put their bin folders in PATH)
+  Debian, Ubuntu   apt-get install gcc g++ libc6-dev make cmake pkg-config clang lld libclang-dev
+  Fedora, RHEL     dnf install gcc gcc-c++ make cmake pkgconf clang lld clang-devel
+  Arch             pacman -S base-devel cmake pkgconf clang lld
+  openSUSE         zypper install gcc gcc-c++ make cmake pkg-config clang lld clang-devel
+  Alpine           apk add build-base cmake pkgconf clang lld clang-dev
+  macOS            brew install cmake pkgconf llvm lld   (and put their bin folders in PATH)
 LIST
         exit 1
     fi

@@ -6,10 +6,17 @@
 bool (*fault_hook)(struct regs *regs, const struct fault *fault);
 u64 (*syscall_hook)(struct regs *regs, u64 number, u64 a, u64 b, u64 c);
 
+/* The load of try_load, and where it goes on after a fault. */
+extern char try_load_insn[], try_load_faulted[];
+
 void handle_fault(struct regs *regs, const struct fault *fault)
 {
 	struct mm *mm = this_cpu()->active_mm;
 
+	if (regs_pc(regs) == (u64)try_load_insn) {
+		regs_set_pc(regs, (u64)try_load_faulted);
+		return;
+	}
 	if (fault_hook && fault_hook(regs, fault))
 		return;
 	if (mm && !fault->present && fault->addr < mm_top(mm) && fault_in(mm, fault->addr, fault->write))

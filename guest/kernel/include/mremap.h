@@ -35,7 +35,7 @@ struct mremap_variant {
 };
 
 #define MREMAP_VARIANT(id, description, function) \
-	const struct mremap_variant mremap_##id __attribute__((section(".registry"), used)) = { \
+	const struct mremap_variant mremap_##id __attribute__((section("mremap_variants"), used)) = { \
 		.name = #id, \
 		.about = description, \
 		.run = function, \

@@ -75,6 +75,9 @@ pte_t *pte_alloc(struct mm *mm, u64 addr);
 /* The pmd entry, or NULL when a table above it is missing. */
 pmd_t *pmd_lookup(struct mm *mm, u64 addr);
 
+/* The frame that a user address translates to, 0 for none. */
+u64 frame_at(struct mm *mm, u64 addr);
+
 /* Stores a table pointer that was not there before, visible to all walkers. */
 void populate_entry(u64 *entry, u64 table_pa);
 u64 alloc_table(void);

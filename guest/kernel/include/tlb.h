@@ -14,6 +14,11 @@ void flush_tlb_page(struct mm *mm, u64 addr);
 void flush_pmd_tlb_range(struct mm *mm, u64 start, u64 end);
 void flush_tlb_mm(struct mm *mm);
 
+typedef void (*flush_range_fn)(struct mm *mm, u64 start, u64 end);
+/* Invalidates leaves and leaves table entries alone; NULL when the architecture
+ * cannot do that. */
+flush_range_fn arch_flush_leaves(void);
+
 /* When set, ranges are invalidated page by page whatever their length. */
 void tlb_set_no_threshold(bool on);
 

@@ -23,6 +23,10 @@ extern u64 (*syscall_hook)(struct regs *regs, u64 number, u64 a, u64 b, u64 c);
 void handle_fault(struct regs *regs, const struct fault *fault);
 u64 handle_syscall(struct regs *regs, u64 number, u64 a, u64 b, u64 c);
 
+/* Loads a word; a fault gives LOAD_FAULTED instead of going to the handlers. */
+u64 try_load(u64 addr);
+#define LOAD_FAULTED (~0UL)
+
 /* Runs user code until it makes the system call SYS_EXIT; returns its value. */
 u64 run_user(u64 pc, u64 sp, u64 arg);
 void leave_user(u64 value) __attribute__((noreturn));

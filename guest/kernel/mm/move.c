@@ -164,11 +164,12 @@ void realign_move(struct move *move)
 	move->len += offset;
 }
 
-extern const struct mremap_variant registry_start[], registry_end[];
+/* The linker collects the section of this name. */
+extern const struct mremap_variant __start_mremap_variants[], __stop_mremap_variants[];
 
 const struct mremap_variant *find_mremap_variant(const char *name)
 {
-	for (const struct mremap_variant *v = registry_start; v < registry_end; v++)
+	for (const struct mremap_variant *v = __start_mremap_variants; v < __stop_mremap_variants; v++)
 		if (streq(v->name, name))
 			return v;
 	panic("no mremap variant is named %s", name);

@@ -72,3 +72,17 @@ pmd_t *pmd_lookup(struct mm *mm, u64 addr)
 
 	return !pud || entry_none(read_entry(pud)) ? NULL : pmd_offset(pud, addr);
 }
+
+u64 frame_at(struct mm *mm, u64 addr)
+{
+	pmd_t *pmd = pmd_lookup(mm, addr);
+
+	if (!pmd || !entry_valid(read_entry(pmd)))
+		return 0;
+	if (entry_is_block(read_entry(pmd)))
+		return ALIGN_DOWN(entry_pa(read_entry(pmd)), PMD_SIZE) + ALIGN_DOWN(addr & (PMD_SIZE - 1), PAGE_SIZE);
+
+	pte_t pte = read_entry(pte_offset(pmd, addr));
+
+	return entry_valid(pte) ? entry_pa(pte) : 0;
+}

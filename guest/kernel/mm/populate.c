@@ -90,16 +90,6 @@ void populate(struct mm *mm, struct vma *vma)
 	}
 }
 
-/* Every page of the area that the entries at addr map. */
-static bool is_mapped(struct mm *mm, u64 addr)
-{
-	pmd_t *pmd = pmd_lookup(mm, addr);
-
-	if (!pmd || entry_none(read_entry(pmd)))
-		return false;
-	return entry_is_block(read_entry(pmd)) || entry_valid(read_entry(pte_offset(pmd, addr)));
-}
-
 bool fault_in(struct mm *mm, u64 addr, bool write)
 {
 	struct vma *vma = find_vma(mm, addr);
@@ -108,7 +98,7 @@ bool fault_in(struct mm *mm, u64 addr, bool write)
 		return false;
 
 	spin_lock(&mm->mmap_lock);
-	if (!is_mapped(mm, addr))
+	if (!frame_at(mm, addr))
 		map_folio(mm, vma, ALIGN_DOWN(addr, PAGE_SIZE), ORDER_4K);
 	spin_unlock(&mm->mmap_lock);
 	return true;

@@ -5,6 +5,7 @@
  * be found at the new address and nothing may be left at the old one. */
 #include <kernel.h>
 #include <mremap.h>
+#include <offset.h>
 #include <smp.h>
 #include <trap.h>
 #include <user.h>
@@ -34,33 +35,6 @@ static u64 choose(const char *key, const char *fallback, const struct choice *ch
 		static const struct choice choices_[] = { __VA_ARGS__ }; \
 		choose(key, fallback, choices_, ARRAY_LEN(choices_)); \
 	})
-
-/* The offset of an address from a 1 GiB boundary: the highest level whose
- * entries it does not cut, and whole pages beyond ("pte+1"). */
-static u64 parse_offset(const char *key, const char *text)
-{
-	u64 offset, pages = 0;
-
-	if (memcmp(text, "pud", 3) == 0)
-		offset = 0;
-	else if (memcmp(text, "pmd", 3) == 0)
-		offset = PMD_SIZE;
-	else if (memcmp(text, "pte", 3) == 0)
-		offset = PAGE_SIZE;
-	else
-		panic("%s=%s: pte, pmd or pud, and +N pages", key, text);
-
-	const char *rest = text + 3;
-
-	if (*rest && (*rest++ != '+' || !*rest))
-		panic("%s=%s: only +N may follow the level", key, text);
-	for (; *rest; rest++) {
-		if (*rest < '0' || *rest > '9' || pages > PUD_SIZE / PAGE_SIZE)
-			panic("%s=%s: N is a number of pages below 1 GiB", key, text);
-		pages = pages * 10 + (u64)(*rest - '0');
-	}
-	return offset + pages * PAGE_SIZE;
-}
 
 /* One word of each page, at a place that differs from page to page. */
 static u64 *mark_of(u64 start, u64 page)
@@ -94,12 +68,8 @@ static u64 count_mapped(u64 start, u64 len)
 {
 	u64 mapped = 0;
 
-	for (u64 addr = start; addr < start + len; addr += PAGE_SIZE) {
-		pmd_t *pmd = pmd_lookup(&mm, addr);
-
-		if (pmd && !entry_none(read_entry(pmd)))
-			mapped += entry_is_block(read_entry(pmd)) || !entry_none(read_entry(pte_offset(pmd, addr)));
-	}
+	for (u64 addr = start; addr < start + len; addr += PAGE_SIZE)
+		mapped += frame_at(&mm, addr) != 0;
 	return mapped;
 }
 

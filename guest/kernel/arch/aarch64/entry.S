@@ -144,3 +144,15 @@ leave_user:
 	ldp	x29, x30, [sp], #96
 	msr	daifclr, #2
 	ret
+
+/* u64 try_load(addr) */
+	.global try_load
+	.global try_load_insn
+	.global try_load_faulted
+try_load:
+try_load_insn:
+	ldr	x0, [x0]
+	ret
+try_load_faulted:
+	mov	x0, #-1
+	ret

@@ -117,6 +117,11 @@ void flush_contpte_range(struct mm *mm, u64 start, u64 end)
 	flush_range(mm, start, end, PAGE_SIZE, true, LEVEL_PTE);
 }
 
+flush_range_fn arch_flush_leaves(void)
+{
+	return flush_contpte_range;
+}
+
 void flush_tlb_page(struct mm *mm, u64 addr)
 {
 	dsb(ishst);

@@ -4,6 +4,7 @@
 #include <smp.h>
 #include <trap.h>
 
+#define PSTATE_I (1UL << 7)
 #define EC_SVC64 0x15
 #define EC_FETCH_LOWER 0x20
 #define EC_FETCH_SAME 0x21
@@ -41,7 +42,11 @@ static bool take_fault(struct regs *regs, u64 esr)
 	if (!fault.exec && class != EC_DATA_LOWER && class != EC_DATA_SAME)
 		return false;
 	fault.write = !fault.exec && esr & ISS_WNR;
+	/* The syndrome is saved: interrupts may come as they did before. */
+	if (!(regs->pstate & PSTATE_I))
+		irq_enable();
 	handle_fault(regs, &fault);
+	irq_disable();
 	return true;
 }
 

@@ -137,3 +137,15 @@ leave_user:
 	pop	%rbp
 	sti
 	ret
+
+/* u64 try_load(addr) */
+	.global try_load
+	.global try_load_insn
+	.global try_load_faulted
+try_load:
+try_load_insn:
+	mov	(%rdi), %rax
+	ret
+try_load_faulted:
+	mov	$-1, %rax
+	ret

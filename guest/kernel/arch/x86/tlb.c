@@ -169,9 +169,11 @@ static void flush_tlb_mm_range(struct mm *mm, u64 start, u64 end, u64 stride_shi
 	/* The others work while this CPU does its own part. */
 	if (count)
 		smp_call_begin(targets, count, flush_tlb_func, &request);
-	irq_disable();
+
+	u64 flags = irq_save();
+
 	flush_tlb_func(&request);
-	irq_enable();
+	irq_restore(flags);
 	if (count)
 		smp_call_wait(targets);
 }
@@ -185,6 +187,12 @@ void flush_tlb_range(struct mm *mm, u64 start, u64 end)
 void flush_pmd_tlb_range(struct mm *mm, u64 start, u64 end)
 {
 	flush_tlb_mm_range(mm, start, end, PAGE_SHIFT, false);
+}
+
+/* INVLPG drops every table entry of the address space that is cached. */
+flush_range_fn arch_flush_leaves(void)
+{
+	return NULL;
 }
 
 void flush_tlb_page(struct mm *mm, u64 addr)

@@ -29,7 +29,11 @@ static void page_fault(struct regs *regs)
 		.present = regs->error & ERROR_PRESENT,
 	};
 
+	/* The fault address is saved: interrupts may come as they did before. */
+	if (regs->rflags & FLAGS_IF)
+		irq_enable();
 	handle_fault(regs, &fault);
+	irq_disable();
 }
 
 void handle_trap(struct regs *regs)

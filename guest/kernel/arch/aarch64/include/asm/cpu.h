@@ -2,6 +2,7 @@
 #ifndef ASM_CPU_H
 #define ASM_CPU_H
 
+#include <asm/percpu.h>
 #include <types.h>
 
 /* Direct map and image: virtual = physical + KERNEL_OFFSET (TTBR1, 48 bits). */
@@ -53,10 +54,6 @@ static inline void cpu_idle_once(void)
 	isb();
 	irq_disable();
 }
-
-/* Nothing beside what every architecture keeps. */
-struct arch_cpu {
-};
 
 struct cpu;
 

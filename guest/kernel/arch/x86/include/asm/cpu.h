@@ -2,6 +2,7 @@
 #ifndef ASM_CPU_H
 #define ASM_CPU_H
 
+#include <asm/percpu.h>
 #include <types.h>
 
 /* Direct map and image: virtual = physical + KERNEL_OFFSET (upper half). */
@@ -10,6 +11,8 @@
 #define smp_mb() __asm__ volatile("lock; addl $0, -4(%%rsp)" ::: "memory", "cc")
 #define smp_rmb() barrier()
 #define smp_wmb() barrier()
+
+#define FLAGS_IF 0x200
 
 #define MSR_EFER 0xc0000080
 #define MSR_STAR 0xc0000081
@@ -82,33 +85,27 @@ static inline void irq_disable(void)
 	__asm__ volatile("cli" ::: "memory");
 }
 
+/* Masks interrupts; irq_restore puts back what was. */
+static inline u64 irq_save(void)
+{
+	u64 flags;
+
+	__asm__ volatile("pushfq\n\tpopq %0\n\tcli" : "=r"(flags)::"memory");
+	return flags;
+}
+
+static inline void irq_restore(u64 flags)
+{
+	if (flags & FLAGS_IF)
+		irq_enable();
+}
+
 /* Waits with interrupts open. STI takes effect behind the next instruction,
  * so nothing is lost between the caller's test and the wait. */
 static inline void cpu_idle_once(void)
 {
 	__asm__ volatile("sti\n\thlt\n\tcli" ::: "memory");
 }
-
-/* Address spaces that this CPU keeps translations of, one PCID each. */
-#define TLB_SLOTS 6
-
-struct tlb_slot {
-	u64 mm_id; /* 0 when free */
-	u64 gen;   /* the TLB is clean up to this change of the address space */
-};
-
-struct task_state {
-	u32 reserved0;
-	u32 rsp[6]; /* three stacks, low and high halves: not aligned to 8 */
-	u32 rest[19];
-};
-
-struct arch_cpu {
-	struct tlb_slot slots[TLB_SLOTS];
-	u32 loaded_slot, next_slot;
-	u64 gdt[8];
-	struct task_state tss;
-};
 
 struct cpu;
 
