@@ -162,6 +162,28 @@ impl Ram {
         Some(())
     }
 
+    /// Whether both hold the same bytes at the same addresses.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        const CHUNK: usize = 1 << 16;
+        if (self.base, self.size) != (other.base, other.size) {
+            return false;
+        }
+        let (mut mine, mut theirs) = (vec![0; CHUNK], vec![0; CHUNK]);
+        let mut slot = 0;
+        while slot < self.size {
+            let len = usize::try_from(self.size - slot).map_or(CHUNK, |rest| rest.min(CHUNK));
+            let read = self
+                .read(self.pa(slot), &mut mine[..len])
+                .and(other.read(self.pa(slot), &mut theirs[..len]));
+            if read.is_none() || mine[..len] != theirs[..len] {
+                return false;
+            }
+            slot += CHUNK as u64;
+        }
+        true
+    }
+
     /// The text of `len` bytes at `pa`, at most 64 KiB, invalid UTF-8 replaced.
     #[must_use]
     pub fn text(&self, pa: Pa, len: u64) -> Option<String> {
