@@ -2,10 +2,18 @@
 //!
 //! ```text
 //! ram          guest RAM, one host mapping
+//! plugin       the MMU model as a plugin of a Unicorn instance
+//! arch         what differs between the architectures
+//! decode       guest instructions, decoded once per block
 //! loader       ELF images and the boot information
+//! machine      virtual CPUs that share RAM, and the guest ABI
 //! experiment   the grammar of experiments
 //! ```
 
+pub mod arch;
+pub mod decode;
 pub mod experiment;
 pub mod loader;
+pub mod machine;
+pub mod plugin;
 pub mod ram;
