@@ -227,7 +227,7 @@ fn on_careful_access<A: EmuArch, D>(
         vcpu.current.begin(Some(pc));
     }
     let mut privilege = vcpu.privilege;
-    if vcpu.mark_at(shared, pc) == Mark::Unprivileged {
+    if vcpu.unprivileged && vcpu.mark_at(shared, pc) == Mark::Unprivileged {
         privilege = mmuscope_models::access::Privilege::User;
     }
     let second = next_page(access.va);
@@ -468,6 +468,7 @@ fn before_block<A: EmuArch, D>(
         }
     }
     let multiple = facts.multiple || facts.unprivileged;
+    vcpu.unprivileged = facts.unprivileged;
     if vcpu.fetched.take() != Some(pc) {
         vcpu.current.begin(None);
         if let Some(exit) = fetch(vcpu, shared, va, slot, size) {
@@ -498,9 +499,12 @@ fn parts<A: EmuArch>(vcpu: &Vcpu<A>, va: Va, slot: u64, size: u32) -> ([(u64, u6
     let size = u64::from(size);
     let second = next_page(va);
     let first_len = second.raw().wrapping_sub(va.raw()).min(size);
-    match vcpu.soft.code_slot(second) {
-        Some(rest) if first_len < size => ([(slot, first_len), (rest, size - first_len)], 2),
-        _ => ([(slot, first_len), (0, 0)], 1),
+    if first_len < size
+        && let Some(rest) = vcpu.soft.code_slot(second)
+    {
+        ([(slot, first_len), (rest, size - first_len)], 2)
+    } else {
+        ([(slot, first_len), (0, 0)], 1)
     }
 }
 

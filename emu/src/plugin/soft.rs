@@ -40,6 +40,14 @@ pub struct SoftTlb {
     given: FxHashMap<u64, u64>,
     /// The frame last given for each page of code, ever.
     code: FxHashMap<u64, u64>,
+    /// Part of `code`, by the low bits of the page: page and frame.
+    code_front: [(u64, u64); CODE_FRONT],
+}
+
+const CODE_FRONT: usize = 16;
+
+fn code_front_index(page: u64) -> usize {
+    usize::try_from(page % CODE_FRONT as u64).unwrap_or(0)
 }
 
 /// A frame whose windows are all taken.
@@ -56,6 +64,7 @@ impl SoftTlb {
             generation: 1,
             given: FxHashMap::default(),
             code: FxHashMap::default(),
+            code_front: [(u64::MAX, 0); CODE_FRONT],
         }
     }
 
@@ -109,8 +118,9 @@ impl SoftTlb {
     /// Records a fetch fill. False if blocks of another frame may still be reachable under this
     /// page, so that the soft TLB must be flushed.
     pub fn fill_code(&mut self, va: Va, slot: u64) -> bool {
-        let frame = slot >> PAGE_SHIFT;
-        let before = self.code.insert(va.raw() >> PAGE_SHIFT, frame);
+        let (page, frame) = (va.raw() >> PAGE_SHIFT, slot >> PAGE_SHIFT);
+        self.code_front[code_front_index(page)] = (page, frame);
+        let before = self.code.insert(page, frame);
         before.is_none_or(|before| before == frame)
     }
 
@@ -122,7 +132,13 @@ impl SoftTlb {
     /// The slot from which the engine executes `va`.
     #[inline]
     pub fn code_slot(&self, va: Va) -> Option<u64> {
-        let frame = self.code.get(&(va.raw() >> PAGE_SHIFT))?;
+        let page = va.raw() >> PAGE_SHIFT;
+        let (held, frame) = self.code_front[code_front_index(page)];
+        let frame = if held == page {
+            frame
+        } else {
+            *self.code.get(&page)?
+        };
         Some(frame << PAGE_SHIFT | (va.raw() & PAGE_MASK))
     }
 

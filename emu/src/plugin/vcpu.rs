@@ -148,6 +148,8 @@ pub struct Vcpu<A: EmuArch> {
     pub current: Current,
     /// Accesses must be attributed to instructions: one can make several, or they are shared.
     pub careful: bool,
+    /// An instruction of the present block accesses memory with user privilege.
+    pub unprivileged: bool,
     /// The access that the TLB hook found to fault.
     pub soft_fault: Option<Access>,
     /// The fetch of the block at this address is already counted.
@@ -186,6 +188,7 @@ impl<A: EmuArch> Vcpu<A> {
             undo: Vec::new(),
             current: Current::default(),
             careful: false,
+            unprivileged: false,
             soft_fault: None,
             fetched: None,
             budget: u64::MAX,
