@@ -9,7 +9,7 @@ use mmuscope_emu::ram::Ram;
 use mmuscope_models::aarch64::Aarch64;
 use mmuscope_models::addr::Pa;
 use mmuscope_models::profile::Profile;
-use mmuscope_models::system::TranslationMode;
+use mmuscope_models::system::{Timing, TranslationMode};
 use mmuscope_models::x86::X86_64;
 use unicorn_engine::{RegisterARM64CP, RegisterX86, Unicorn};
 
@@ -198,6 +198,16 @@ pub const fn frame(n: u64) -> u64 {
 impl<A: Target> Bench<A> {
     /// Maps what is common, lets `prepare` map more, and attaches the plugin.
     pub fn new(code: &[u8], mode: TranslationMode, prepare: impl FnOnce(&mut Tables)) -> Self {
+        Self::with(code, mode, Timing::Full, prepare)
+    }
+
+    /// The same with or without time.
+    pub fn with(
+        code: &[u8],
+        mode: TranslationMode,
+        timing: Timing,
+        prepare: impl FnOnce(&mut Tables),
+    ) -> Self {
         let ram = Ram::new(Pa::new(RAM_BASE), RAM_SIZE).unwrap();
         ram.write(Pa::new(CODE), code).unwrap();
         for n in 0..16 {
@@ -219,6 +229,7 @@ impl<A: Target> Bench<A> {
         let profile = Profile::builtin(A::PROFILE).unwrap();
         let mut config = Config::new(&profile);
         config.mode = mode;
+        config.timing = timing;
         let guest = attach(&mut uc, ram.clone(), &config).unwrap();
         let end = CODE + code.len() as u64;
         Self {

@@ -1,5 +1,6 @@
 //! One core: its translation machinery, caches, counters and clock.
 
+use super::memo::Memo;
 use super::parameters::Parameters;
 use super::{Shared, Timing, TranslationMode};
 use crate::access::{Access, AccessKind, FoundIn, Rights, Translation};
@@ -22,6 +23,8 @@ pub(super) struct Core<A: Arch> {
     l1i: Tlb<A>,
     l1d: Tlb<A>,
     l2: Tlb<A>,
+    fetch_memo: Memo,
+    data_memo: Memo,
     walk_caches: WalkCaches<A>,
     caches: CoreCaches,
     pub(super) counters: Counters,
@@ -43,6 +46,8 @@ impl<A: Arch> Core<A> {
             l1i: Tlb::new(&parameters.l1i),
             l1d: Tlb::new(&parameters.l1d),
             l2: Tlb::new(&parameters.l2),
+            fetch_memo: Memo::new(),
+            data_memo: Memo::new(),
             walk_caches: WalkCaches::new(&parameters.walk_caches),
             caches: CoreCaches::new(parameters.l1d_cache, parameters.l2_cache),
             counters: Counters::default(),
@@ -59,6 +64,7 @@ impl<A: Arch> Core<A> {
     pub(super) fn empty_tlbs(&mut self, parameters: &Parameters, mode: TranslationMode) {
         self.l1i = Tlb::new(&parameters.l1i);
         self.l1d = Tlb::new(&parameters.l1d);
+        self.forget_answers();
         if mode == TranslationMode::Hoarder {
             self.l2 = Tlb::hoarding();
             self.walk_caches = WalkCaches::hoarding();
@@ -71,6 +77,12 @@ impl<A: Arch> Core<A> {
     pub(super) fn set_context(&mut self, context: A::Context) {
         self.spans = Spans::of::<A>(&context);
         self.context = context;
+        self.forget_answers();
+    }
+
+    const fn forget_answers(&mut self) {
+        self.fetch_memo.forget();
+        self.data_memo.forget();
     }
 
     /// The only way time passes: the clock and the attribution move together.
@@ -91,6 +103,30 @@ impl<A: Arch> Core<A> {
 
     #[inline]
     pub(super) fn translate<O: Observer<A>>(
+        &mut self,
+        shared: &mut Shared,
+        mode: TranslationMode,
+        id: CoreId,
+        access: &Access,
+        memory: &mut impl TableMemory,
+        observer: &mut O,
+    ) -> Result<Translation, A::Fault> {
+        let (memo, l1, counts) = match access.kind {
+            AccessKind::Fetch => (&self.fetch_memo, &mut self.l1i, &mut self.counters.fetch),
+            AccessKind::Load | AccessKind::Store => {
+                (&self.data_memo, &mut self.l1d, &mut self.counters.data)
+            }
+        };
+        if let Some((place, translation)) = memo.find(access) {
+            l1.touch(place);
+            counts.l1_hits += 1;
+            return Ok(translation);
+        }
+        self.translate_anew(shared, mode, id, access, memory, observer)
+    }
+
+    /// Translates an access to which no answer is at hand.
+    fn translate_anew<O: Observer<A>>(
         &mut self,
         shared: &mut Shared,
         mode: TranslationMode,
@@ -120,16 +156,21 @@ impl<A: Arch> Core<A> {
             let entry = *entry;
             l1.touch(place);
             counts.l1_hits += 1;
-            Some((entry, FoundIn::L1Tlb))
+            Some((entry, Some(place)))
         } else {
             counts.l1_misses += 1;
             self.second_level(shared, access.kind, va, tag)
-                .map(|entry| (entry, FoundIn::L2Tlb))
+                .map(|entry| (entry, None))
         };
-        if let Some((entry, found_in)) = found {
+        if let Some((entry, in_l1)) = found {
             match A::check(&entry.leaf, &self.context, access) {
                 Verdict::Allowed => {
-                    return Ok(self.translation(&entry.leaf, entry.held, access, found_in));
+                    let found_in = in_l1.map_or(FoundIn::L2Tlb, |_| FoundIn::L1Tlb);
+                    let given = self.translation(&entry.leaf, entry.held, access, found_in);
+                    if let Some(place) = in_l1 {
+                        self.memo(access.kind).keep(access, place, &given);
+                    }
+                    return Ok(given);
                 }
                 Verdict::NeedsUpdate => {}
                 Verdict::Fault(fault) => return Err(self.fault(access, fault)),
@@ -159,15 +200,24 @@ impl<A: Arch> Core<A> {
             self.charge(Category::L2Tlb, shared.price(Operation::L2TlbHit));
         }
         let leaf = around(&entry.leaf, va);
-        self.l1(kind).fill(va, &leaf);
+        self.fill_l1(kind, va, &leaf);
         Some(TlbEntry { leaf, ..entry })
     }
 
-    fn l1(&mut self, kind: AccessKind) -> &mut Tlb<A> {
+    fn memo(&mut self, kind: AccessKind) -> &mut Memo {
         match kind {
+            AccessKind::Fetch => &mut self.fetch_memo,
+            AccessKind::Load | AccessKind::Store => &mut self.data_memo,
+        }
+    }
+
+    fn fill_l1(&mut self, kind: AccessKind, va: Va, leaf: &Leaf<A>) {
+        self.memo(kind).forget();
+        let l1 = match kind {
             AccessKind::Fetch => &mut self.l1i,
             AccessKind::Load | AccessKind::Store => &mut self.l1d,
-        }
+        };
+        l1.fill(va, leaf);
     }
 
     #[expect(clippy::too_many_arguments, reason = "one walk has one caller")]
@@ -210,7 +260,7 @@ impl<A: Arch> Core<A> {
             self.counters.side_mut(access.kind).refills += 1;
         }
         self.l2.fill(va, &leaf);
-        self.l1(access.kind).fill(va, &leaf);
+        self.fill_l1(access.kind, va, &leaf);
         Ok(leaf)
     }
 
@@ -279,6 +329,7 @@ impl<A: Arch> Core<A> {
 
     /// Removes from this core what `op` must remove.
     pub(super) fn remove(&mut self, op: &A::Invalidation) -> Removal {
+        self.forget_answers();
         let (l1i, _) = self.l1i.invalidate(op);
         let (l1d, _) = self.l1d.invalidate(op);
         let (l2_entries, in_l2_tlb) = self.l2.invalidate(op);

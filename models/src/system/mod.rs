@@ -13,6 +13,7 @@
 
 mod core;
 mod events;
+mod memo;
 mod parameters;
 
 use crate::access::{Access, Translation};

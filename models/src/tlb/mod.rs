@@ -135,7 +135,7 @@ struct Array<A: Arch> {
 }
 
 /// Where a level holds an entry.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Place {
     array: usize,
     slot: usize,
