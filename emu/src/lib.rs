@@ -8,6 +8,7 @@
 //! loader       ELF images and the boot information
 //! machine      virtual CPUs that share RAM, and the guest ABI
 //! experiment   the grammar of experiments
+//! report       results, one structure and many formats
 //! ```
 
 pub mod arch;
@@ -17,3 +18,4 @@ pub mod loader;
 pub mod machine;
 pub mod plugin;
 pub mod ram;
+pub mod report;

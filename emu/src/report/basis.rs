@@ -1,0 +1,105 @@
+//! What cycles rest on: for each category of cycles, the figures of a profile that price it.
+
+use mmuscope_models::cost::Category;
+use mmuscope_models::profile::{Constant, Quality};
+
+use super::Pairs;
+
+/// The last parts of the paths of the figures that price a category. Parts that end in a dot are
+/// beginnings: whole tables.
+fn priced_by(category: Category) -> &'static [&'static str] {
+    match category {
+        Category::Execute => &[
+            "integer", "load", "store", "atomic", "branch", "system", "other",
+        ],
+        Category::Data => &["cache."],
+        Category::L2Tlb => &["l2_tlb_hit"],
+        Category::Walk => &["walk", "cache."],
+        Category::Invalidate => &[
+            "tlbi_issue",
+            "tlbi_local",
+            "invlpg",
+            "invpcid_address",
+            "invpcid_context",
+            "invpcid_all",
+            "cr3_flush",
+            "cr4_flush",
+        ],
+        Category::BarrierWait => &["dvm_latency", "dvm_service", "dvm_sync", "dvm_window"],
+        Category::Barrier => &["dsb", "dsb_local", "dmb", "isb", "fence"],
+        Category::ContextWrite => &["context_write", "cr3_keep"],
+        Category::Exception => &[
+            "exception_entry",
+            "exception_exit",
+            "interrupt_entry",
+            "interrupt_exit",
+            "syscall_entry",
+            "syscall_exit",
+        ],
+        Category::IpiSend => &["ipi_send_first", "ipi_send_next"],
+        Category::IpiReceive => &["ipi_receive", "ipi_flight", "ipi_flight_remote"],
+        // Waiting has no price of its own: it ends when another core gets there.
+        Category::Wait => &[],
+    }
+}
+
+fn prices(category: Category, path: &str) -> bool {
+    let last = path.rsplit('.').next().unwrap_or(path);
+    priced_by(category).iter().any(|part| match part {
+        table if table.ends_with('.') => path.starts_with(table),
+        name => *name == last,
+    })
+}
+
+/// The poorest quality among the figures that each category of cycles rests on; categories that
+/// rest on none are absent.
+pub fn poorest_qualities(figures: &[Constant]) -> Pairs<Quality> {
+    let poorest = |category| {
+        let relevant = figures.iter().filter(|it| prices(category, &it.key));
+        relevant.map(|it| it.quality).max()
+    };
+    let categories = Category::ALL.into_iter();
+    Pairs(
+        categories
+            .filter_map(|it| Some((it.name().to_owned(), poorest(it)?)))
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use mmuscope_models::profile::Profile;
+
+    use super::*;
+
+    #[test]
+    fn every_cost_of_the_built_in_profiles_prices_a_category() {
+        for name in Profile::names() {
+            for figure in Profile::builtin(name).unwrap().constants() {
+                let priced = Category::ALL.into_iter().any(|it| prices(it, &figure.key));
+                assert!(priced || !figure.key.starts_with("cost."), "{}", figure.key);
+            }
+        }
+    }
+
+    #[test]
+    fn a_category_is_as_good_as_its_poorest_figure() {
+        let figure = |key: &str, quality| Constant {
+            key: key.to_owned(),
+            value: "1".to_owned(),
+            source: String::new(),
+            quality,
+        };
+        let figures = [
+            figure("cost.cycles.integer", Quality::Read),
+            figure("cost.cycles.branch", Quality::Estimated),
+            figure("cache.l2.latency_cycles", Quality::Read),
+            figure("cost.ns.walk", Quality::Recalled),
+        ];
+        let poorest = poorest_qualities(&figures);
+        assert_eq!(poorest.get("execute"), Some(&Quality::Estimated));
+        assert_eq!(poorest.get("data"), Some(&Quality::Read));
+        assert_eq!(poorest.get("walk"), Some(&Quality::Recalled));
+        assert_eq!(poorest.get("ipi_send"), None);
+    }
+}
