@@ -7,7 +7,7 @@
 //! decode       guest instructions, decoded once per block
 //! loader       ELF images and the boot information
 //! machine      virtual CPUs that share RAM, and the guest ABI
-//! experiment   the grammar of experiments
+//! experiment   what is run: grammar, machines, jobs
 //! report       results, one structure and many formats
 //! ```
 
