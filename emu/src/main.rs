@@ -1,2 +1,7 @@
-//! The command line.
-fn main() {}
+//! The command `mmuscope`; see `mmuscope --help`.
+
+mod cli;
+
+fn main() -> cli::Exit {
+    cli::main()
+}

@@ -2,11 +2,11 @@
 //!
 //! [`Experiment::scenario`] and [`Experiment::program`] turn the words of a command into a list of
 //! jobs and refuse what cannot run; [`Experiment::run`] runs the jobs, in parallel, and gives a
-//! [`Report`]. How a job is run is the caller's: the command line has the emulator, tests have their
+//! [`Report`]. How a job is run is the caller's: [`execute`] has the emulator, tests have their
 //! own.
 
 mod assemble;
-
+pub mod execute;
 pub mod grammar;
 pub mod machine_axes;
 pub mod machines;

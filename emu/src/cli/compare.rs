@@ -1,0 +1,122 @@
+//! `mmuscope compare`: a scenario at every combination of axis values.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use mmuscope_emu::experiment::{Experiment, execute, machines};
+use mmuscope_emu::report::{Csv, Exporter, Json, Report, Text};
+
+use super::output::{self, Output};
+use super::{Exit, progress};
+
+/// Arguments of `compare`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The scenario; `mmuscope axes` lists them
+    name: String,
+    /// Axes with one or more values: key=value[,value..]; lists are crossed
+    #[arg(value_name = "AXIS=VALUE[,VALUE..]")]
+    words: Vec<String>,
+    /// What the other runs are compared with: key=value; default: the first value of the first
+    /// list
+    #[arg(long, value_name = "AXIS=VALUE")]
+    base: Vec<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Arguments that every command takes that runs guests.
+#[derive(Debug, clap::Args)]
+pub struct Common {
+    /// Machines: names of built-in profiles or paths of .toml files
+    #[arg(
+        long,
+        value_name = "PROFILE[,PROFILE..]",
+        value_delimiter = ',',
+        required = true
+    )]
+    pub on: Vec<String>,
+    /// Change one figure of the profiles: path=value, such as cost.cycles.invlpg=90
+    #[arg(long, value_name = "PATH=VALUE")]
+    pub set: Vec<String>,
+    /// Write the report as JSON; `-` is the standard output
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the report as CSV; `-` is the standard output
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Print one metric a row: everything that is not zero
+    #[arg(long)]
+    pub long: bool,
+    /// How many runs at a time [default: one a processor]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+}
+
+/// Runs the comparison and writes the report.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+    let machines = machines::select(&arguments.common.on, &arguments.common.set)?;
+    let (words, base) = (&arguments.words, &arguments.base);
+    let experiment = Experiment::scenario(&arguments.name, words, base, machines)?;
+    run_and_write(&experiment, &arguments.common)
+}
+
+/// Runs `experiment` with a progress bar and writes what was asked for.
+pub fn run_and_write(experiment: &Experiment<'_>, common: &Common) -> anyhow::Result<Exit> {
+    let outputs = Outputs::prepare(common)?;
+    let bar = progress::bar(experiment.runs());
+    let report = experiment.run(
+        common.jobs.map(NonZeroUsize::get),
+        &execute::run,
+        &|run| bar.set_message(run.to_owned()),
+        &|| bar.inc(1),
+    )?;
+    bar.finish_and_clear();
+    outputs.write(&report, common.long)?;
+    Ok(verdict(&report))
+}
+
+/// Unsafe outweighs failed: it is a finding, the other a mishap.
+fn verdict(report: &Report) -> Exit {
+    if report.has_unsafe() {
+        Exit::Unsafe
+    } else if report.has_failed() {
+        Exit::Failed
+    } else {
+        Exit::Fine
+    }
+}
+
+struct Outputs {
+    json: Option<Output>,
+    csv: Option<Output>,
+}
+
+impl Outputs {
+    fn prepare(common: &Common) -> anyhow::Result<Self> {
+        let prepare = |option, path: &Option<PathBuf>| {
+            let path = path.as_deref();
+            path.map(|it| Output::prepare(option, it)).transpose()
+        };
+        Ok(Self {
+            json: prepare("--json", &common.json)?,
+            csv: prepare("--csv", &common.csv)?,
+        })
+    }
+
+    /// The text goes to the standard output unless another format was sent there.
+    fn write(self, report: &Report, long: bool) -> anyhow::Result<()> {
+        let mut text_wanted = true;
+        let formats: [(Option<Output>, &dyn Exporter); 2] = [(self.json, &Json), (self.csv, &Csv)];
+        for (output, format) in formats {
+            if let Some(output) = output {
+                text_wanted &= !output.is_stdout();
+                output.write(&format.export(report)?)?;
+            }
+        }
+        if text_wanted {
+            output::print(&Text { long }.export(report)?)?;
+        }
+        Ok(())
+    }
+}

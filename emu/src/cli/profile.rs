@@ -1,0 +1,147 @@
+//! `mmuscope profile`: what the machines are made of.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use mmuscope_emu::experiment::machines;
+use mmuscope_models::profile::{Constant, Profile};
+
+use super::{Exit, output};
+
+/// Arguments of `profile`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Name the built-in profiles
+    List,
+    /// Print every figure of a profile with its quality and source
+    Show {
+        /// A built-in profile or the path of a .toml file
+        name: String,
+        /// Change one figure first: path=value
+        #[arg(long, value_name = "PATH=VALUE")]
+        set: Vec<String>,
+        /// Print the profile as the TOML text of a profile file
+        #[arg(long)]
+        toml: bool,
+    },
+    /// Print the figures in which two profiles differ
+    Diff {
+        /// A built-in profile or the path of a .toml file
+        left: String,
+        /// Another one
+        right: String,
+    },
+    /// Check profile files
+    Check {
+        /// Built-in profiles or paths of .toml files; default: every built-in profile
+        names: Vec<String>,
+    },
+}
+
+/// Does what the subcommand says.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+    let text = match &arguments.command {
+        Command::List => list()?,
+        Command::Show { name, set, toml } => {
+            let selected = machines::select(std::slice::from_ref(name), set)?;
+            let profile = &selected[0].profile;
+            if *toml {
+                profile.to_toml()
+            } else {
+                show(profile)
+            }
+        }
+        Command::Diff { left, right } => diff(&machines::find(left)?, &machines::find(right)?),
+        Command::Check { names } => check(names)?,
+    };
+    output::print(text.as_bytes())?;
+    Ok(Exit::Fine)
+}
+
+fn list() -> anyhow::Result<String> {
+    let mut text = String::new();
+    for name in Profile::names() {
+        let profile = machines::find(name)?;
+        let _ = writeln!(text, "{name:<14} {:<8} {}", profile.arch(), profile.about());
+    }
+    Ok(text)
+}
+
+fn heading(profile: &Profile) -> String {
+    format!(
+        "{} ({}, {} GHz, {} CPUs): {}\nhash {:016x}\n",
+        profile.name(),
+        profile.arch(),
+        profile.ghz(),
+        profile.cpus(),
+        profile.about(),
+        profile.hash()
+    )
+}
+
+fn show(profile: &Profile) -> String {
+    let mut text = heading(profile);
+    text.push('\n');
+    let figures = profile.constants();
+    let width = |of: &dyn Fn(&Constant) -> usize| figures.iter().map(of).max().unwrap_or(0);
+    let keys = width(&|it| it.key.len());
+    let values = width(&|it| it.value.len());
+    for it in &figures {
+        let quality = it.quality.to_string();
+        let _ = writeln!(
+            text,
+            "{:<keys$}  {:>values$}  {quality:<9}  {}",
+            it.key, it.value, it.source
+        );
+    }
+    text
+}
+
+fn diff(left: &Profile, right: &Profile) -> String {
+    let mut figures: BTreeMap<String, [Option<String>; 2]> = BTreeMap::new();
+    for (side, profile) in [left, right].into_iter().enumerate() {
+        for it in profile.constants() {
+            figures.entry(it.key).or_default()[side] = Some(it.value);
+        }
+    }
+    figures.retain(|_, [left, right]| left != right);
+    let keys = figures.keys().map(String::len).max().unwrap_or(0);
+    let column = left.name().len().max(12);
+    let mut text = format!(
+        "{:<keys$}  {:>column$}  {}\n",
+        "",
+        left.name(),
+        right.name()
+    );
+    for (key, [left, right]) in figures {
+        let [left, right] = [left, right].map(|it| it.unwrap_or_else(|| "-".to_owned()));
+        let _ = writeln!(text, "{key:<keys$}  {left:>column$}  {right}");
+    }
+    text
+}
+
+fn check(names: &[String]) -> anyhow::Result<String> {
+    let built_in = Profile::names().into_iter().map(str::to_owned);
+    let names = if names.is_empty() {
+        built_in.collect()
+    } else {
+        names.to_vec()
+    };
+    let mut text = String::new();
+    for name in names {
+        let profile = machines::find(&name)?;
+        let _ = writeln!(
+            text,
+            "{name}: fine, {} figures, hash {:016x}",
+            profile.constants().len(),
+            profile.hash()
+        );
+    }
+    Ok(text)
+}
