@@ -1,0 +1,152 @@
+//! What commands print and write when they work.
+
+use std::fs;
+
+use assert_cmd::Command;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The standard output of a command that must end well.
+fn printed(arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmuscope"));
+    let output = command.args(arguments).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {error}");
+    assert_eq!(error, "", "no progress where stderr is no terminal");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A comparison that takes little time.
+fn compared(options: &[&str]) -> String {
+    let words = ["level=pte,pmd", "size=8M", "src=pmd", "dst=pmd"];
+    let command = ["compare", "mremap", "--on", "cortex-a76,skylake-sp"];
+    printed(&[&command[..], &words, options].concat())
+}
+
+#[track_caller]
+fn assert_has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is not in:\n{text}");
+    }
+}
+
+#[test]
+fn a_comparison_names_machines_variants_and_the_faster_one() {
+    let text = compared(&[]);
+    assert_has(
+        &text,
+        &[
+            "cortex-a76 (aarch64",
+            "skylake-sp (x86_64",
+            "faster than pte.",
+        ],
+    );
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}
+
+#[test]
+fn table_stores_are_those_of_the_moved_entries() {
+    let report: Value = serde_json::from_str(&compared(&["--json", "-"])).unwrap();
+    let runs = report["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 4);
+    for run in runs {
+        let stores = &run["regions"][0]["counters"]["lower_tables"];
+        // 8 MiB are 2048 pages, or four tables of pages; level 2 is element 3, level 3 is 4.
+        let (kind, element, entries) = match run["point"]["level"].as_str() {
+            Some("pte") => ("clear_leaf", 4, 2048),
+            _ => ("clear_table", 3, 4),
+        };
+        assert_eq!(stores[kind][element], entries, "{stores}");
+    }
+}
+
+#[test]
+fn two_runs_give_the_same_bytes_whatever_the_number_of_jobs() {
+    let folder = TempDir::new().unwrap();
+    let files = ["one.json", "two.json"].map(|it| folder.path().join(it));
+    for (path, jobs) in files.iter().zip(["1", "2"]) {
+        compared(&["--json", path.to_str().unwrap(), "--jobs", jobs]);
+    }
+    let [one, two] = files.map(|it| fs::read(it).unwrap());
+    assert!(one == two, "the reports differ");
+    assert!(one.starts_with(b"{\n  \"schema\": \"mmuscope-report/1\""));
+}
+
+#[test]
+fn csv_has_a_row_for_each_run() {
+    let text = compared(&["--csv", "-"]);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    assert!(reader.headers().unwrap().iter().any(|it| it == "cycles"));
+    assert_eq!(reader.records().map(Result::unwrap).count(), 4);
+}
+
+#[test]
+fn the_long_form_has_a_row_for_each_metric() {
+    let metrics = [
+        "instructions.load",
+        "lower_tables.clear_leaf.l3",
+        "cycles in execute",
+    ];
+    assert_has(&compared(&["--long"]), &metrics);
+}
+
+#[test]
+fn a_program_in_a_file_runs_with_parameters_of_its_own() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("mremap.elf");
+    let elf = (mmuscope_guest::mremap::MREMAP.elf)(mmuscope_guest::ArchName::X86_64);
+    fs::write(&path, elf).unwrap();
+    let path = path.to_str().unwrap();
+    let words = [
+        "level=pmd,pud",
+        "size=4M",
+        "src=pud",
+        "dst=pud",
+        "flush=end",
+    ];
+    let command = ["run", path, "ram=128M", "--on", "skylake-sp"];
+    let text = printed(&[&command[..], &words].concat());
+    assert_has(&text, &["mremap.elf", "skylake-sp (x86_64", "pmd", "pud"]);
+}
+
+#[test]
+fn axes_are_listed_with_values_and_defaults() {
+    assert_has(&printed(&["axes"]), &["mremap "]);
+    let text = printed(&["axes", "mremap"]);
+    assert_has(
+        &text,
+        &["level:", "pud", "(default", "tlbirange:", "aarch64 only"],
+    );
+}
+
+#[test]
+fn profiles_can_be_listed_shown_compared_and_checked() {
+    assert_has(
+        &printed(&["profile", "list"]),
+        &["cortex-a76", "skylake-sp"],
+    );
+    let shown = printed(&["profile", "show", "skylake-sp", "--set", "clock.ghz=1.25"]);
+    assert_has(&shown, &["set by the user"]);
+    let same = printed(&["profile", "diff", "cortex-a76", "cortex-a76"]);
+    assert_eq!(same.lines().count(), 1, "{same}");
+    assert_has(&printed(&["profile", "check"]), &["cortex-a76: fine"]);
+}
+
+#[test]
+fn a_profile_survives_the_way_through_a_file() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("copy.toml");
+    fs::write(&path, printed(&["profile", "show", "cortex-a76", "--toml"])).unwrap();
+    let hash = |name: &str| {
+        let text = printed(&["profile", "check", name]);
+        text.rsplit(' ').next().map(str::to_owned)
+    };
+    assert_eq!(hash(path.to_str().unwrap()), hash("cortex-a76"));
+}
+
+#[test]
+fn help_has_examples_and_the_exit_codes() {
+    assert_has(&printed(&["--help"]), &["Examples:", "Exit codes: 0 fine"]);
+}
