@@ -154,17 +154,7 @@ fn variant_header(report: &Report) -> Vec<String> {
 }
 
 const COLUMNS: [&str; 11] = [
-    "cycles",
-    "ns",
-    "faster",
-    "instr",
-    "walks",
-    "L1",
-    "L2",
-    "L3",
-    "TLB operations",
-    "barriers",
-    "IPIs",
+    "cycles", "ns", "faster", "instr", "walks", "L1", "L2", "L3", "TLB ops", "barriers", "IPIs",
 ];
 
 fn short_table(report: &Report, machine: &Machine) -> Table {
