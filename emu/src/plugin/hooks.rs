@@ -528,6 +528,7 @@ fn decode<A: EmuArch>(
 }
 
 /// Counts the fetches of a block and checks that the engine executes what the model would.
+#[inline]
 fn fetch<A: EmuArch>(
     vcpu: &mut Vcpu<A>,
     shared: &mut Shared<A>,
@@ -535,22 +536,34 @@ fn fetch<A: EmuArch>(
     slot: u64,
     size: u32,
 ) -> Option<Exit<A>> {
-    let (parts, count) = parts(vcpu, va, slot, size);
-    let mut at = va;
-    for (slot, len) in &parts[..count] {
-        let access = Access::new(at, AccessKind::Fetch, vcpu.privilege);
-        let size = u32::try_from(*len).unwrap_or(u32::MAX);
-        match shared
-            .system
-            .access(vcpu.core, &access, size, &mut shared.ram)
-        {
-            Err(fault) => return Some(Exit::Fault(access, fault)),
-            Ok(found) if found.pa != shared.ram.pa(*slot) => {
-                vcpu.fetched = Some(va.raw());
-                return Some(Exit::Retry);
-            }
-            Ok(_) => at = next_page(at),
-        }
+    if let Some(exit) = fetch_part(vcpu, shared, va, va, slot) {
+        return Some(exit);
     }
-    None
+    if !crosses_page(va, size) {
+        return None;
+    }
+    let second = next_page(va);
+    let slot = vcpu.soft.code_slot(second)?;
+    fetch_part(vcpu, shared, va, second, slot)
+}
+
+/// The fetch of the part at `va` of the block that starts at `start`.
+#[inline]
+fn fetch_part<A: EmuArch>(
+    vcpu: &mut Vcpu<A>,
+    shared: &mut Shared<A>,
+    start: Va,
+    va: Va,
+    slot: u64,
+) -> Option<Exit<A>> {
+    let access = Access::new(va, AccessKind::Fetch, vcpu.privilege);
+    let answer = shared.system.access(vcpu.core, &access, 4, &mut shared.ram);
+    match answer {
+        Ok(found) if found.pa == shared.ram.pa(slot) => None,
+        Ok(_) => {
+            vcpu.fetched = Some(start.raw());
+            Some(Exit::Retry)
+        }
+        Err(fault) => Some(Exit::Fault(access, fault)),
+    }
 }
