@@ -3,10 +3,10 @@
 #[path = "common/guests.rs"]
 mod guests;
 
-use guests::{config, result, run};
+use guests::{config, result, run, run_elf};
 use mmuscope_emu::machine::{GuestExit, MachineError, run_guest};
 use mmuscope_guest::{ArchName, tests};
-use mmuscope_models::system::TranslationMode;
+use mmuscope_models::system::{Timing, TranslationMode};
 
 #[test]
 fn hello_prints_and_exits() {
@@ -107,19 +107,68 @@ fn cores_share_memory_and_interrupt_each_other() {
     }
 }
 
+/// Runs with slices of different lengths and compares everything that is counted or timed.
+fn equal_for_all_slices(arch: ArchName, elf: &[u8], params: &[(&str, &str)]) {
+    let outcomes = [50, 500, 5000].map(|slice| {
+        let mut config = config(arch, 4);
+        config.slice = slice;
+        run_elf(&config, elf, arch, params).0
+    });
+    for outcome in &outcomes[1..] {
+        assert_eq!(outcome.totals, outcomes[0].totals, "{arch:?}");
+        assert_eq!(outcome.attributions, outcomes[0].attributions, "{arch:?}");
+        assert_eq!(outcome.total_cycles, outcomes[0].total_cycles, "{arch:?}");
+        assert_eq!(outcome.regions, outcomes[0].regions, "{arch:?}");
+    }
+}
+
 #[test]
 fn the_length_of_slices_changes_nothing() {
     for arch in ArchName::ALL {
-        let outcomes = [50, 500, 5000].map(|slice| {
-            let mut config = config(arch, 4);
-            config.slice = slice;
-            run(&config, &tests::SMP, arch, &[("rounds", "200")]).0
-        });
-        for outcome in &outcomes[1..] {
-            assert_eq!(outcome.totals, outcomes[0].totals, "{arch:?}");
-            assert_eq!(outcome.attributions, outcomes[0].attributions, "{arch:?}");
-            assert_eq!(outcome.total_cycles, outcomes[0].total_cycles, "{arch:?}");
+        equal_for_all_slices(arch, tests::SMP.elf(arch), &[("rounds", "200")]);
+    }
+}
+
+#[test]
+fn nor_does_it_while_shootdowns_interrupt_user_code() {
+    let moving = [
+        ("level", "pte"),
+        ("size", "1048576"),
+        ("src", "pte"),
+        ("dst", "pte+1"),
+    ];
+    for arch in ArchName::ALL {
+        for threads in ["spin", "lazy"] {
+            let mut params = moving.to_vec();
+            params.push(("threads", threads));
+            equal_for_all_slices(arch, (mmuscope_guest::mremap::MREMAP.elf)(arch), &params);
         }
+    }
+}
+
+#[test]
+fn waiting_in_a_loop_costs_the_host_little() {
+    let params = [("level", "pte"), ("size", "1048576"), ("threads", "spin")];
+    for arch in ArchName::ALL {
+        let elf = (mmuscope_guest::mremap::MREMAP.elf)(arch);
+        let (outcome, _) = run_elf(&config(arch, 4), elf, arch, &params);
+        let waiting = outcome.totals[3].instructions.total();
+        let working = outcome.totals[0].instructions.total();
+        assert!(
+            waiting * 10 < working,
+            "{arch:?}: {waiting} against {working}"
+        );
+    }
+}
+
+#[test]
+fn without_time_cores_still_make_progress() {
+    for arch in ArchName::ALL {
+        let mut config = config(arch, 4);
+        config.timing = Timing::Off;
+        let (outcome, _) = run(&config, &tests::SMP, arch, &[("rounds", "100")]);
+        assert_eq!(result(&outcome, "counter"), 400, "{arch:?}");
+        assert_eq!(result(&outcome, "handled"), 60, "{arch:?}");
     }
 }
 

@@ -117,6 +117,13 @@ pub trait EmuArch: Arch {
     /// What the engine says.
     fn arguments<D>(uc: &Unicorn<'_, D>) -> Result<[u64; 4], uc_error>;
 
+    /// The general-purpose registers, flags and program counter: two equal values mean that a loop
+    /// that touched no vector registers is where it was.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn registers<D>(uc: &Unicorn<'_, D>) -> Result<Vec<u64>, uc_error>;
+
     /// Puts a virtual CPU into its start state, about to execute with `argument` in the first
     /// argument register.
     ///

@@ -129,12 +129,12 @@ impl<A: EmuArch + 'static> Machine<A> {
             }
             Some(_) => {}
         }
-        let now = self.clock(caller);
+        let now = self.cores[caller].attached.now();
         self.start_core(target, entry, argument).map_err(|_| None)?;
         let core = &self.cores[target];
         core.attached
             .handle()
-            .with(|vcpu, shared| shared.system.wait_until(vcpu.core, now));
+            .with(|vcpu, shared| shared.wait_until(vcpu.core, now));
         Ok(())
     }
 

@@ -117,6 +117,8 @@ struct Core<A: EmuArch + 'static> {
     attached: Attached<'static, A, ()>,
     pc: u64,
     state: schedule::State,
+    /// The registers at the last waiting hint.
+    at_hint: Vec<u64>,
 }
 
 impl<A: EmuArch + 'static> Machine<A> {
@@ -182,6 +184,7 @@ impl<A: EmuArch + 'static> Machine<A> {
             attached,
             pc: 0,
             state: schedule::State::Off,
+            at_hint: Vec::new(),
         });
         Ok(())
     }

@@ -27,6 +27,10 @@ pub(super) enum State {
     Waiting,
 }
 
+/// How far ahead of the others a core may run: less than an interrupt is on its way in any
+/// profile, so that one that arrives is taken at the first block after its arrival.
+const LOOKAHEAD: Cycles = Cycles::new(300);
+
 /// A whole turn of a machine with one core, in instructions: nobody else wants one.
 const SOLO_SLICE: u64 = 20_000_000;
 
@@ -34,7 +38,7 @@ impl<A: EmuArch + 'static> Machine<A> {
     /// When the core can go on, if nothing else happens.
     fn ready_at(&self, index: usize) -> Option<Cycles> {
         let core = &self.cores[index];
-        let clock = core.attached.clock();
+        let clock = core.attached.now();
         let interrupt = || {
             core.attached
                 .handle()
@@ -67,7 +71,7 @@ impl<A: EmuArch + 'static> Machine<A> {
         let core = &mut self.cores[index];
         core.state = State::Runnable;
         core.attached.handle().with(|vcpu, shared| {
-            shared.system.wait_until(vcpu.core, when);
+            shared.wait_until(vcpu.core, when);
             if let Some(lines) = shared.lines.as_mut() {
                 lines.wake(vcpu.core);
             }
@@ -114,6 +118,7 @@ impl<A: EmuArch + 'static> Machine<A> {
         core.attached.handle().with(|vcpu, _| {
             vcpu.budget = slice;
             vcpu.horizon = horizon;
+            vcpu.limit = Cycles::from_millis(horizon.millis().saturating_add(LOOKAHEAD.millis()));
         });
         let fail = |source| MachineError::Run {
             core: index,
@@ -132,7 +137,7 @@ impl<A: EmuArch + 'static> Machine<A> {
                 Ok(None)
             }
             Stop::Spin => {
-                self.spin(index);
+                self.spin(index)?;
                 Ok(None)
             }
         }
@@ -140,7 +145,7 @@ impl<A: EmuArch + 'static> Machine<A> {
 
     /// Hands over interrupts that were sent, and wakes cores whose lines were written.
     fn deliver(&mut self, writer: usize) {
-        let now = self.clock(writer);
+        let now = self.cores[writer].attached.now();
         let (sent, woken) = {
             let mut shared = self.shared.borrow_mut();
             let woken = shared.lines.as_mut().map(|lines| lines.take_woken());
@@ -171,16 +176,22 @@ impl<A: EmuArch + 'static> Machine<A> {
         }
     }
 
-    /// A waiting hint: a core that has read the same lines twice sleeps until one is written.
-    fn spin(&mut self, index: usize) {
+    /// A waiting hint. If the registers are as they were at the last one, and the round between
+    /// read the same lines as the one before and wrote none that others use, nothing will change
+    /// until one of the lines is written or an interrupt comes: the core sleeps.
+    fn spin(&mut self, index: usize) -> Result<(), MachineError> {
         let core = &mut self.cores[index];
+        let registers = A::registers(core.attached.engine()).map_err(MachineError::Engine)?;
+        let same = registers == core.at_hint;
+        core.at_hint = registers;
         let sleeps = core.attached.handle().with(|vcpu, shared| {
             let round = vcpu.round.end()?;
             let lines = shared.lines.as_mut()?;
-            lines.sleep(vcpu.core, &round).then_some(())
+            (same && lines.sleep(vcpu.core, &round)).then_some(())
         });
         if sleeps.is_some() {
             core.state = State::Waiting;
         }
+        Ok(())
     }
 }

@@ -331,10 +331,10 @@ fn wait_for_turn<A: EmuArch>(
     access: &Access,
     soft: Option<Pa>,
 ) -> Option<Exit<A>> {
-    let lines = shared.lines.as_mut()?;
-    if shared.system.clock(vcpu.core) <= vcpu.horizon {
+    if shared.lines.is_none() || shared.now(vcpu.core) <= vcpu.horizon {
         return None;
     }
+    let lines = shared.lines.as_mut()?;
     let line = lines.line(soft?);
     lines
         .observable(line, vcpu.core, access.kind.is_write())
@@ -437,13 +437,13 @@ fn before_block<A: EmuArch, D>(
     if vcpu.code_epoch != shared.code_epoch {
         return Some(Exit::CodeChanged);
     }
-    if vcpu.budget == 0 {
+    if vcpu.budget == 0 || (shared.lines.is_some() && shared.now(vcpu.core) > vcpu.limit) {
         return Some(Exit::Slice);
     }
     if vcpu
         .interrupts
         .first()
-        .is_some_and(|first| first.arrival <= shared.system.clock(vcpu.core))
+        .is_some_and(|first| first.arrival <= shared.now(vcpu.core))
         && A::interruptible(uc)
     {
         return Some(Exit::Interrupt);
@@ -458,7 +458,7 @@ fn before_block<A: EmuArch, D>(
         None => decode(vcpu, shared, va, slot, size),
     };
     let facts = shared.blocks.get(block);
-    if facts.ordered && shared.system.clock(vcpu.core) > vcpu.horizon {
+    if facts.ordered && shared.now(vcpu.core) > vcpu.horizon {
         return Some(Exit::Slice);
     }
     if facts.hooked {

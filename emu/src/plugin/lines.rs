@@ -106,11 +106,11 @@ impl Lines {
     }
 
     /// Puts `core` to sleep until one of the lines, each read at the given point in time, is
-    /// written. False if that has already happened.
+    /// written; without any line, for good. False if that has already happened.
     pub fn sleep(&mut self, core: CoreId, read: &[(Line, u64)]) -> bool {
         let written =
             |(line, when): &(Line, u64)| self.last_store.get(line).is_some_and(|last| last > when);
-        if read.is_empty() || read.iter().any(written) {
+        if read.iter().any(written) {
             return false;
         }
         for (line, _) in read {

@@ -325,6 +325,11 @@ impl<A: EmuArch, D> Attached<'_, A, D> {
             .interrupt(Interrupt { arrival, number });
     }
 
+    /// The time by which the core is scheduled.
+    pub(crate) fn now(&self) -> Cycles {
+        self.handle.with(|vcpu, shared| shared.now(vcpu.core))
+    }
+
     /// The core's number in its system.
     pub(crate) fn core(&self) -> CoreId {
         self.handle.vcpu.borrow().core

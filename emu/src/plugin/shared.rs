@@ -1,7 +1,8 @@
 //! What the virtual CPUs of one machine share.
 
 use mmuscope_models::addr::Pa;
-use mmuscope_models::system::{CoreId, System};
+use mmuscope_models::cost::Cycles;
+use mmuscope_models::system::{CoreId, System, Timing};
 
 use super::lines::Lines;
 use crate::arch::EmuArch;
@@ -35,7 +36,7 @@ pub struct Sent {
     /// INTID or vector.
     pub number: u32,
     /// When it arrives.
-    pub arrival: mmuscope_models::cost::Cycles,
+    pub arrival: Cycles,
 }
 
 impl<A: EmuArch> Shared<A> {
@@ -54,6 +55,54 @@ impl<A: EmuArch> Shared<A> {
             self.blocks.forget();
             self.code_epoch += 1;
         }
+    }
+
+    /// The time by which cores are scheduled: their clock, or, while time is switched off, the
+    /// instructions they have executed (one a cycle) on top of it.
+    #[inline]
+    #[must_use]
+    pub fn now(&self, core: CoreId) -> Cycles {
+        let clock = self.system.clock(core);
+        match self.system.timing() {
+            Timing::Full => clock,
+            Timing::Off => clock + self.executed(core),
+        }
+    }
+
+    fn executed(&self, core: CoreId) -> Cycles {
+        Cycles::new(self.system.counters(core).instructions.total())
+    }
+
+    /// The core waits until `when`.
+    pub fn wait_until(&mut self, core: CoreId, when: Cycles) {
+        let clock = match self.system.timing() {
+            Timing::Full => when,
+            Timing::Off => when.saturating_sub(self.executed(core)),
+        };
+        self.system.wait_until(core, clock);
+    }
+
+    /// Sends an interrupt.
+    pub fn send(&mut self, from: CoreId, to: CoreId, number: u32) {
+        let arrival = self.system.ipi_send(from, to);
+        let arrival = match self.system.timing() {
+            Timing::Full => arrival,
+            Timing::Off => self.now(from),
+        };
+        self.outbox.push(Sent {
+            to,
+            number,
+            arrival,
+        });
+    }
+
+    /// An interrupt that was sent is taken.
+    pub fn receive(&mut self, core: CoreId, arrival: Cycles) {
+        let arrival = match self.system.timing() {
+            Timing::Full => arrival,
+            Timing::Off => self.system.clock(core),
+        };
+        self.system.ipi_receive(core, arrival);
     }
 
     /// The aligned words that a store of at most 8 bytes changes.

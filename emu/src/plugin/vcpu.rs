@@ -158,6 +158,8 @@ pub struct Vcpu<A: EmuArch> {
     pub budget: u64,
     /// Other cores have come this far: what they can observe must not be done later than this.
     pub horizon: Cycles,
+    /// How far the core may go ahead of the others at all.
+    pub limit: Cycles,
     /// A waiting hint was executed.
     pub spun: bool,
     /// Sorted by arrival.
@@ -193,6 +195,7 @@ impl<A: EmuArch> Vcpu<A> {
             fetched: None,
             budget: u64::MAX,
             horizon: Cycles::from_millis(u64::MAX),
+            limit: Cycles::from_millis(u64::MAX),
             spun: false,
             interrupts: Vec::new(),
             exceptions: Vec::new(),

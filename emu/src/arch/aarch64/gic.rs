@@ -5,7 +5,7 @@ use mmuscope_models::aarch64::Aarch64;
 use mmuscope_models::system::CoreId;
 
 use super::SysReg;
-use crate::plugin::{Sent, Shared, Vcpu};
+use crate::plugin::{Shared, Vcpu};
 
 /// ICC_SGI1R_EL1.
 pub const SGI1R: SysReg = SysReg(3, 0, 12, 11, 5);
@@ -43,19 +43,19 @@ pub fn is_accepted(reg: SysReg) -> bool {
 /// The IRQ exception for the first pending interrupt is being taken.
 pub fn signal(vcpu: &mut Vcpu<Aarch64>, shared: &mut Shared<Aarch64>) {
     if let Some(first) = vcpu.interrupts.first() {
-        shared.system.ipi_receive(vcpu.core, first.arrival);
+        shared.receive(vcpu.core, first.arrival);
         vcpu.cpu.gic.signalled = true;
     }
 }
 
 /// ICC_IAR1_EL1 is read: the first interrupt that has arrived, or 1023.
 pub fn acknowledge(vcpu: &mut Vcpu<Aarch64>, shared: &mut Shared<Aarch64>) -> u64 {
-    let now = shared.system.clock(vcpu.core);
+    let now = shared.now(vcpu.core);
     match vcpu.interrupts.first().copied() {
         Some(first) if first.arrival <= now => {
             vcpu.interrupts.remove(0);
             if !std::mem::take(&mut vcpu.cpu.gic.signalled) {
-                shared.system.ipi_receive(vcpu.core, first.arrival);
+                shared.receive(vcpu.core, first.arrival);
             }
             u64::from(first.number)
         }
@@ -80,12 +80,7 @@ pub fn send(vcpu: &mut Vcpu<Aarch64>, shared: &mut Shared<Aarch64>, value: u64) 
         };
         if named {
             let to = CoreId::new(u16::try_from(index).unwrap_or(u16::MAX));
-            let arrival = shared.system.ipi_send(vcpu.core, to);
-            shared.outbox.push(Sent {
-                to,
-                number,
-                arrival,
-            });
+            shared.send(vcpu.core, to, number);
         }
     }
     // The receivers may have to run before this core goes on.

@@ -189,6 +189,19 @@ impl EmuArch for Aarch64 {
         ])
     }
 
+    fn registers<D>(uc: &Unicorn<'_, D>) -> Result<Vec<u64>, uc_error> {
+        let (first, last) = (RegisterARM64::X0 as i32, RegisterARM64::X28 as i32);
+        let named = [
+            RegisterARM64::X29,
+            RegisterARM64::X30,
+            RegisterARM64::SP,
+            RegisterARM64::PC,
+            RegisterARM64::NZCV,
+        ];
+        let all = (first..=last).chain(named.map(|register| register as i32));
+        all.map(|register| uc.reg_read(register)).collect()
+    }
+
     fn start<D>(uc: &mut Unicorn<'_, D>, argument: u64) -> Result<(), uc_error> {
         uc.reg_write(RegisterARM64::PSTATE, PSTATE_ENTRY)?;
         // Any write of a coprocessor register makes the engine take note of the new PSTATE.

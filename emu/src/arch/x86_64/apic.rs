@@ -4,7 +4,7 @@
 use mmuscope_models::system::CoreId;
 use mmuscope_models::x86::X86_64;
 
-use crate::plugin::{Sent, Shared, Vcpu};
+use crate::plugin::{Shared, Vcpu};
 
 /// MSR of the APIC id.
 pub const ID: u32 = 0x802;
@@ -30,12 +30,7 @@ pub fn send(vcpu: &mut Vcpu<X86_64>, shared: &mut Shared<X86_64>, command: u64) 
         };
         if named {
             let to = CoreId::new(u16::try_from(index).unwrap_or(u16::MAX));
-            let arrival = shared.system.ipi_send(vcpu.core, to);
-            shared.outbox.push(Sent {
-                to,
-                number,
-                arrival,
-            });
+            shared.send(vcpu.core, to, number);
         }
     }
     // The receivers may have to run before this core goes on.
@@ -48,6 +43,6 @@ pub fn accept(vcpu: &mut Vcpu<X86_64>, shared: &mut Shared<X86_64>) -> Option<u8
         return None;
     }
     let first = vcpu.interrupts.remove(0);
-    shared.system.ipi_receive(vcpu.core, first.arrival);
+    shared.receive(vcpu.core, first.arrival);
     u8::try_from(first.number).ok()
 }

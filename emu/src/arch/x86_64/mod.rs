@@ -217,6 +217,12 @@ impl EmuArch for X86_64 {
         ])
     }
 
+    fn registers<D>(uc: &Unicorn<'_, D>) -> Result<Vec<u64>, uc_error> {
+        let named = [RegisterX86::RIP, RegisterX86::RFLAGS];
+        let all = GPRS.into_iter().chain(named);
+        all.map(|register| uc.reg_read(register)).collect()
+    }
+
     fn start<D>(uc: &mut Unicorn<'_, D>, argument: u64) -> Result<(), uc_error> {
         // Interrupts masked; bit 1 is always set.
         uc.reg_write(RegisterX86::RFLAGS, 2)?;
