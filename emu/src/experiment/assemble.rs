@@ -3,7 +3,7 @@
 use super::grammar::{Point, Value};
 use super::machines::Selected;
 use super::{Experiment, Finished, Guest};
-use crate::report::{Machine, Pairs, Report, Run, SCHEMA, poorest_qualities};
+use crate::report::{EXACTNESS, Machine, Pairs, Report, Run, SCHEMA, poorest_qualities};
 
 impl Experiment<'_> {
     /// The report of finished runs, in the order of the plan.
@@ -23,6 +23,7 @@ impl Experiment<'_> {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
             scenario: self.name().to_owned(),
+            exactness: EXACTNESS,
             region: region.unwrap_or_default(),
             axes: Pairs(axes.map(|it| (it.key.clone(), texts(&it.values))).collect()),
             base: Pairs(

@@ -1,9 +1,52 @@
-//! What cycles rest on: for each category of cycles, the figures of a profile that price it.
+//! What figures rest on: which counters are exact for any profile, which for the profile's
+//! geometry, and what the cycles of each category are priced by.
 
 use mmuscope_models::cost::Category;
 use mmuscope_models::profile::{Constant, Quality};
+use serde::Serialize;
 
 use super::Pairs;
+
+/// How exact the figures of a region are, by name; a counter that is a table stands for all in it.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Exactness {
+    /// Counters of what the guest did: the same on any profile with the same features, unless the
+    /// guest itself goes by time.
+    pub counted: &'static [&'static str],
+    /// Counters of what TLBs, walk caches and caches held: exact for the sizes that the profile
+    /// states.
+    pub exact_for_geometry: &'static [&'static str],
+    /// Sums of the profile's costs: as good as these figures.
+    pub priced: &'static [&'static str],
+}
+
+/// How exact the figures of every report are.
+pub const EXACTNESS: Exactness = Exactness {
+    counted: &[
+        "instructions",
+        "loads",
+        "stores",
+        "lower_tables",
+        "upper_tables",
+        "tlbi_local",
+        "tlbi_broadcast",
+        "flushes",
+        "barriers",
+        "context_writes",
+        "exceptions",
+        "ipis_sent",
+        "ipis_received",
+    ],
+    exact_for_geometry: &[
+        "fetches",
+        "fetch",
+        "data",
+        "removed",
+        "data_lines",
+        "walk_lines",
+    ],
+    priced: &["cycles", "nanoseconds", "speedup", "attribution"],
+};
 
 /// The last parts of the paths of the figures that price a category. Parts that end in a dot are
 /// beginnings: whole tables.
@@ -68,9 +111,20 @@ pub fn poorest_qualities(figures: &[Constant]) -> Pairs<Quality> {
 
 #[cfg(test)]
 mod tests {
+    use mmuscope_models::counters::Counters;
     use mmuscope_models::profile::Profile;
 
     use super::*;
+
+    #[test]
+    fn every_counter_is_either_counted_or_exact_for_the_geometry() {
+        let counters = serde_json::to_value(Counters::default()).unwrap();
+        let mut names: Vec<_> = counters.as_object().unwrap().keys().cloned().collect();
+        let mut classed = [EXACTNESS.counted, EXACTNESS.exact_for_geometry].concat();
+        names.sort_unstable();
+        classed.sort_unstable();
+        assert_eq!(names, classed);
+    }
 
     #[test]
     fn every_cost_of_the_built_in_profiles_prices_a_category() {

@@ -33,7 +33,7 @@ use mmuscope_models::profile::{Constant, Quality};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-pub use basis::poorest_qualities;
+pub use basis::{EXACTNESS, Exactness, poorest_qualities};
 pub use compare::{Comparison, Standing};
 pub use csv::Csv;
 pub use json::Json;
@@ -94,6 +94,8 @@ pub struct Report {
     pub version: &'static str,
     /// The scenario, or the file name of a guest program.
     pub scenario: String,
+    /// [`EXACTNESS`].
+    pub exactness: Exactness,
     /// The region of interest that the comparison is about.
     pub region: String,
     /// The axes with their values, in the order of the command; the first varies slowest.

@@ -6,7 +6,7 @@ use mmuscope_models::cost::{Attribution, Category, Cycles};
 use mmuscope_models::counters::Counters;
 use mmuscope_models::profile::Quality;
 
-use super::{Machine, Pairs, Region, Report, Run, SCHEMA, Verdict};
+use super::{EXACTNESS, Machine, Pairs, Region, Report, Run, SCHEMA, Verdict};
 
 fn pairs<V>(list: impl IntoIterator<Item = (&'static str, V)>) -> Pairs<V> {
     Pairs(list.into_iter().map(|(k, v)| (k.to_owned(), v)).collect())
@@ -75,6 +75,7 @@ pub fn report() -> Report {
         schema: SCHEMA,
         version: "0.0.0",
         scenario: "mremap".to_owned(),
+        exactness: EXACTNESS,
         region: "mremap".to_owned(),
         axes: pairs([
             ("level", ["pte", "pmd", "pud"].map(str::to_owned).to_vec()),
