@@ -1,16 +1,19 @@
 //! Runs jobs in the emulator.
 
 use mmuscope_guest::ArchName;
-use mmuscope_models::cost::Attribution;
+use mmuscope_models::cost::{Attribution, Cycles};
 use mmuscope_models::counters::Counters;
 
 use super::{Finished, Job};
 use crate::loader::{GuestArch, GuestImage, LoadError};
-use crate::machine::{self, GuestExit, MachineConfig, RunOutcome, run_guest};
+use crate::machine::{self, GuestExit, MachineConfig, RegionCore, RunOutcome, run_guest};
 use crate::report::{Core, Pairs, Region, Verdict};
 
 /// The exit code of a guest whose own checks failed.
 const EXIT_UNSAFE: u64 = 3;
+
+/// The name of the region of a guest that marks none.
+const WHOLE_RUN: &str = "whole run";
 
 /// The architecture that a guest program is built for.
 ///
@@ -39,11 +42,31 @@ pub fn run(job: &Job<'_>) -> Result<Finished, String> {
 }
 
 fn finished(outcome: RunOutcome, ghz: f64) -> Finished {
+    let mut regions: Vec<_> = outcome.regions.iter().map(|it| region(it, ghz)).collect();
+    if regions.is_empty() {
+        regions.push(region(&whole_run(&outcome), ghz));
+    }
     Finished {
         verdict: verdict(&outcome),
         results: Pairs(outcome.results),
-        regions: outcome.regions.iter().map(|it| region(it, ghz)).collect(),
+        regions,
         console: outcome.console,
+    }
+}
+
+/// A guest that marks nothing is reported from its first instruction to its last.
+fn whole_run(outcome: &RunOutcome) -> machine::Region {
+    let cores = outcome.totals.iter().zip(&outcome.attributions);
+    machine::Region {
+        name: WHOLE_RUN.to_owned(),
+        per_core: cores
+            .map(|(counters, attribution)| RegionCore {
+                counters: counters.clone(),
+                attribution: attribution.clone(),
+                start: Cycles::ZERO,
+                end: attribution.total(),
+            })
+            .collect(),
     }
 }
 
@@ -90,10 +113,9 @@ fn region(region: &machine::Region, ghz: f64) -> Region {
 
 #[cfg(test)]
 mod tests {
-    use mmuscope_models::cost::{Category, Cycles};
+    use mmuscope_models::cost::Category;
 
     use super::*;
-    use crate::machine::RegionCore;
 
     fn outcome(exit: GuestExit, unsafe_reports: &[&str]) -> RunOutcome {
         RunOutcome {

@@ -39,15 +39,13 @@ impl Exporter for Text {
             } else {
                 lines(&mut out, &short_table(report, machine));
             }
-            let sentences = sentences(report, machine);
-            if !sentences.is_empty() {
+            let mut told = sentences(report, machine);
+            told.extend(where_cycles_go(report, machine));
+            if !told.is_empty() {
                 out.push('\n');
             }
-            for sentence in sentences {
+            for sentence in told {
                 paragraph(&mut out, &sentence);
-            }
-            if let Some(spent) = where_cycles_go(report, machine) {
-                paragraph(&mut out, &spent);
             }
         }
         published(&mut out, &report.published);
