@@ -11,7 +11,15 @@ macro_rules! builtin {
     };
 }
 
-builtin!["cortex-a76", "skylake-sp"];
+builtin![
+    "cortex-a76",
+    "neoverse-n1",
+    "qemu-amd64",
+    "qemu-max",
+    "qemu-n1",
+    "skylake-sp",
+    "zen3",
+];
 
 /// The text of a built-in profile.
 pub(super) fn text(name: &str) -> Result<&'static str, ProfileError> {

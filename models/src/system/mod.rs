@@ -286,6 +286,3 @@ impl<A: Arch, O: Observer<A>> System<A, O> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
