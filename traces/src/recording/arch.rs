@@ -31,6 +31,9 @@ pub enum UnusableRecord {
     /// A TLB maintenance instruction outside the TLBI space (CRn other than 8).
     #[error("a SYS instruction with CRn = {0} is no TLBI")]
     NotTlbi(u8),
+    /// A CPU that the replaying system does not have.
+    #[error("the recording has a CPU {0}, the system has not")]
+    Cpu(u8),
     /// An INVPCID whose effect depends on its descriptor, which is not recorded.
     #[error("the descriptor of an INVPCID of type {0} is not recorded")]
     InvpcidOperand(u8),

@@ -4,13 +4,15 @@
 //! translation-register write and IPI of one system call, and the translation tables that were
 //! in force when it began. Physical addresses are recorded beside virtual ones, so a recording
 //! is an oracle for a walker and for a TLB model: [`RecordedTables`] keeps the tables and
-//! [`RecordedCpus`] the registers up to date while the records go by. `docs/recordings.md` has the format and its blind spots.
+//! [`RecordedCpus`] the registers up to date while the records go by, and [`Replay`] drives a whole modelled system.
+//! `docs/recordings.md` has the format and its blind spots.
 
 mod arch;
 mod cpus;
 mod header;
 mod reader;
 mod record;
+mod replay;
 mod tables;
 
 pub use arch::{RecordedArch, UnusableRecord};
@@ -21,6 +23,7 @@ pub use record::{
     Barrier, ContextRegister, DataAccess, Event, Maintenance, Record, SystemInstruction, Table,
     TableRoot,
 };
+pub use replay::{Answer, Replay};
 pub use tables::RecordedTables;
 
 use std::io::BufRead;
