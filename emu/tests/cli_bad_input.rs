@@ -167,10 +167,20 @@ fn an_output_that_cannot_be_written_is_refused_before_the_run() {
 }
 
 #[test]
+fn two_formats_do_not_go_to_one_place() {
+    let error = compare(&["--json", "-", "--csv", "-"]);
+    assert_says(&error, &["--csv", "`-` is where --json goes"]);
+}
+
+#[test]
 fn arguments_that_the_options_do_not_allow_are_one_line_too() {
     assert_says(&refusal(&["compare", "mremap"]), &["--on"]);
     assert_says(&compare(&["--jobs", "0"]), &["--jobs"]);
     assert_says(&refusal(&["compear", "mremap"]), &["compear"]);
+    assert_says(
+        &refusal(&["compare", "mremap", "--on", ""]),
+        &["profile ``"],
+    );
 }
 
 #[test]
@@ -183,5 +193,5 @@ fn a_broken_profile_file_is_refused_with_its_place() {
     )
     .unwrap();
     let error = refusal(&["profile", "check", path.to_str().unwrap()]);
-    assert_says(&error, &["mine", "speed"]);
+    assert_says(&error, &["mine.toml", "speed"]);
 }

@@ -1,8 +1,9 @@
 //! `mmuscope compare`: a scenario at every combination of axis values.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use anyhow::bail;
 use mmuscope_emu::experiment::{Experiment, execute, machines};
 use mmuscope_emu::report::{Csv, Exporter, Json, Report, Text};
 
@@ -94,6 +95,13 @@ struct Outputs {
 
 impl Outputs {
     fn prepare(common: &Common) -> anyhow::Result<Self> {
+        if common.json.is_some() && common.json == common.csv {
+            let path = common.json.as_deref().unwrap_or(Path::new("-"));
+            bail!(
+                "--csv: `{}` is where --json goes: expected another file",
+                path.display()
+            );
+        }
         let prepare = |option, path: &Option<PathBuf>| {
             let path = path.as_deref();
             path.map(|it| Output::prepare(option, it)).transpose()

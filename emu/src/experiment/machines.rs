@@ -39,6 +39,14 @@ pub enum MachineError {
         /// What the system said.
         error: std::io::Error,
     },
+    /// A profile file that holds no usable profile.
+    #[error("profile file `{path}`: {error}")]
+    Content {
+        /// The path.
+        path: String,
+        /// What is wrong with it.
+        error: ProfileError,
+    },
     /// Two machines of one name: reports could not tell them apart.
     #[error("profile `{name}` is given twice")]
     Twice {
@@ -80,7 +88,10 @@ pub fn find(name: &str) -> Result<Profile, MachineError> {
             path: name.to_owned(),
             error,
         })?;
-        return Ok(Profile::parse(&text)?);
+        return Profile::parse(&text).map_err(|error| MachineError::Content {
+            path: name.to_owned(),
+            error,
+        });
     }
     Profile::builtin(name).map_err(|error| match error {
         ProfileError::UnknownName { .. } => MachineError::Unknown {

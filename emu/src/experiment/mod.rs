@@ -27,7 +27,10 @@ pub enum ExperimentError {
     #[error(transparent)]
     Grammar(#[from] GrammarError),
     /// No scenario has this name.
-    #[error("unknown scenario `{name}`: expected {}{}", list(.expected), grammar::hint(.suggestion.as_deref()))]
+    #[error(
+        "unknown scenario `{name}`: expected {}{}",
+        list(.expected), grammar::hint(.suggestion.as_deref())
+    )]
     UnknownScenario {
         /// The name as given.
         name: String,
@@ -58,7 +61,10 @@ pub enum ExperimentError {
         available: usize,
     },
     /// A baseline at a value that is not run.
-    #[error("--base: {key}={value} is not run: expected one of the values of this command, {}", list(.expected))]
+    #[error(
+        "--base: {key}={value} is not run: expected one of the values of this command, {}",
+        list(.expected)
+    )]
     BaseNotRun {
         /// The axis.
         key: String,
