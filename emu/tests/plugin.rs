@@ -44,6 +44,23 @@ fn halves_of_a_pair_are_one_access_and_an_atomic_is_two() {
 }
 
 #[test]
+fn a_repeated_string_instruction_counts_once() {
+    // rep stosq; nop
+    let mut bench = Bench::<X86_64>::new(&[0xf3, 0x48, 0xab, 0x90], MODELLED, |_| {});
+    bench.set("rdi", frame(5));
+    bench.set("rax", 77);
+    bench.set("rcx", 8);
+    bench.run();
+    assert_eq!(
+        [bench.word(frame(5) + 56), bench.word(frame(5) + 64)],
+        [77, 5]
+    );
+    let counters = bench.guest.counters();
+    assert_eq!(counters.stores, 8);
+    assert_eq!(counters.instructions.total(), 2);
+}
+
+#[test]
 fn dc_zva_is_one_store_of_a_line() {
     // dc zva, x2; add x9,x9,#1
     let mut bench = bench(&[0xd50b_7422, 0x9100_0529], |_| {});

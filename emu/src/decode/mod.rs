@@ -51,6 +51,8 @@ pub enum Mark {
     Idle,
     /// Accesses memory with user privilege from the kernel (LDTR, STTR).
     Unprivileged,
+    /// Repeats itself: the engine begins a block for every element (x86 REP).
+    Repeat,
 }
 
 /// One instruction of a block.

@@ -250,6 +250,7 @@ fn decoded(insn: &X86Insn) -> Decoded {
         Some(X86Site::Hlt) => (Mark::Idle, true),
         // An x2APIC interrupt command is a WRMSR; OUT calls the host.
         Some(X86Site::Wrmsr | X86Site::Out | X86Site::Shared) => (Mark::Plain, true),
+        Some(X86Site::RepString) => (Mark::Repeat, false),
         _ => (Mark::Plain, false),
     };
     Decoded {

@@ -410,7 +410,7 @@ pub fn on_block<A: EmuArch, D>(
     if vcpu.stopping() {
         return;
     }
-    vcpu.retire_all(shared);
+    vcpu.retire_before(shared, pc);
     if let Some(exit) = before_block(uc, vcpu, shared, pc, size) {
         vcpu.exit = Some(exit);
         stop(uc, vcpu);

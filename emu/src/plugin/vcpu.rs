@@ -247,6 +247,25 @@ impl<A: EmuArch> Vcpu<A> {
         }
     }
 
+    /// The present block was completed, and one at `pc` follows. An instruction that repeats
+    /// itself counts once, when it is left.
+    #[inline]
+    pub fn retire_before(&mut self, shared: &mut Shared<A>, pc: u64) {
+        let repeats = self.pending.is_some_and(|pending| {
+            let block = shared.blocks.get(pending.block);
+            block.marked
+                && block.insns.last().is_some_and(|last| {
+                    last.mark == Mark::Repeat
+                        && pending.va.wrapping_add(u64::from(last.offset)) == pc
+                })
+        });
+        if repeats {
+            self.abandon_at(shared, pc);
+        } else {
+            self.retire_all(shared);
+        }
+    }
+
     /// The instructions of the present block before `pc` were completed.
     pub fn retire_to(&mut self, shared: &mut Shared<A>, pc: u64) {
         let Some(mut pending) = self.pending else {
@@ -310,7 +329,7 @@ impl<A: EmuArch> Vcpu<A> {
                     self.privilege_unknown = true;
                 }
                 Mark::Spin => self.spun = true,
-                Mark::Plain | Mark::Idle | Mark::Unprivileged => {}
+                Mark::Plain | Mark::Idle | Mark::Unprivileged | Mark::Repeat => {}
             }
         }
         if from < end {
