@@ -1,4 +1,5 @@
-//! What the models cost by themselves: a walk through tables that are in the host's caches.
+//! What the models cost by themselves: a walk through tables that are in the host's caches, and
+//! an access of a whole system that a TLB serves.
 
 use std::hint::black_box;
 
@@ -7,6 +8,8 @@ use mmuscope_models::access::{Access, AccessKind, Privilege};
 use mmuscope_models::addr::{Level, Pa, Va};
 use mmuscope_models::arch::{Arch, Step, TablePointer, WalkVisitor};
 use mmuscope_models::memory::TableMemory;
+use mmuscope_models::profile::Profile;
+use mmuscope_models::system::{CoreId, System, Timing};
 use mmuscope_models::{aarch64, x86};
 
 /// Pages that the walks go round: their leaf table is one frame.
@@ -92,28 +95,76 @@ fn walks<A: Arch>(criterion: &mut Criterion, context: &A::Context, mut tables: T
     group.finish();
 }
 
-fn aarch64_walks(criterion: &mut Criterion) {
-    let context = aarch64::Context {
+/// Accesses of a system: 16 pages stay in the first-level data TLB, 512 need the second.
+fn accesses<A: Arch>(
+    criterion: &mut Criterion,
+    profile: &str,
+    context: &A::Context,
+    mut tables: Tables,
+) {
+    let profile = Profile::builtin(profile).unwrap();
+    let mut group = criterion.benchmark_group(format!("access/{}", A::NAME));
+    group.throughput(Throughput::Elements(1));
+    for (timing, timing_name) in [(Timing::Off, "timing off"), (Timing::Full, "timing full")] {
+        for (pages, found) in [(16, "L1 TLB hit"), (PAGES, "L2 TLB hit")] {
+            let mut system = System::<A>::new(&profile, 1, ()).unwrap();
+            let core = CoreId::new(0);
+            system.set_timing(timing);
+            system.set_context(core, context.clone(), &tables);
+            let mut page = 0;
+            group.bench_function(format!("{found}, {timing_name}"), |bencher| {
+                bencher.iter(|| {
+                    page += 1;
+                    let access = black_box(access(page % pages));
+                    system.access(core, &access, 8, &mut tables).unwrap()
+                });
+            });
+            let walks = system.counters(core).data.walks;
+            assert!(
+                walks <= pages,
+                "{walks} walks: the TLB does not hold {pages} pages"
+            );
+        }
+    }
+    group.finish();
+}
+
+fn aarch64_context() -> aarch64::Context {
+    aarch64::Context {
         sctlr: 1,
         // T0SZ = T1SZ = 16, TG1 = 4K, IPS = 48 bits.
         tcr: 16 | 16 << 16 | 0b10 << 30 | 0b101 << 32,
         ..aarch64::Context::default()
-    };
-    // A page with AF, inner shareable, EL1 read and write.
-    walks::<aarch64::Aarch64>(criterion, &context, Tables::new(0x3, 0x703));
+    }
 }
 
-fn x86_walks(criterion: &mut Criterion) {
-    let context = x86::Context {
+/// Pages with AF, inner shareable, EL1 read and write.
+fn aarch64_tables() -> Tables {
+    Tables::new(0x3, 0x703)
+}
+
+fn x86_context() -> x86::Context {
+    x86::Context {
         // PG, WP, PE; PGE, PAE; NXE, LMA, LME.
         cr0: 0x8001_0001,
         cr4: 0xa0,
         efer: 0xd00,
         ..x86::Context::default()
-    };
-    // Present, writable, accessed; dirty too in the leaf.
-    walks::<x86::X86_64>(criterion, &context, Tables::new(0x23, 0x63));
+    }
 }
 
-criterion_group!(benches, aarch64_walks, x86_walks);
+/// Present, writable, accessed; dirty too in the leaf.
+fn x86_tables() -> Tables {
+    Tables::new(0x23, 0x63)
+}
+
+fn all(criterion: &mut Criterion) {
+    walks::<aarch64::Aarch64>(criterion, &aarch64_context(), aarch64_tables());
+    walks::<x86::X86_64>(criterion, &x86_context(), x86_tables());
+    let arm = aarch64_context();
+    accesses::<aarch64::Aarch64>(criterion, "cortex-a76", &arm, aarch64_tables());
+    accesses::<x86::X86_64>(criterion, "skylake-sp", &x86_context(), x86_tables());
+}
+
+criterion_group!(benches, all);
 criterion_main!(benches);
