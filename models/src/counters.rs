@@ -461,8 +461,10 @@ mod tests {
 
     #[test]
     fn since_and_merge_are_inverse() {
-        let mut early = Counters::default();
-        early.loads = 7;
+        let mut early = Counters {
+            loads: 7,
+            ..Counters::default()
+        };
         early.data.walk_reads[Level::L3.index()] = 3;
         let mut late = early.clone();
         late.loads = 9;

@@ -125,7 +125,6 @@ impl Tables {
     pub fn contains(&self, pa: Pa) -> bool {
         let frame = pa.raw() >> FRAME_SHIFT;
         if frame < DENSE_FRAMES {
-            #[expect(clippy::cast_possible_truncation, reason = "below 2^24")]
             let word = self.dense.get((frame / 64) as usize);
             word.is_some_and(|bits| bits >> (frame % 64) & 1 != 0)
         } else {
@@ -332,7 +331,6 @@ impl Tables {
         if frame >= DENSE_FRAMES {
             return;
         }
-        #[expect(clippy::cast_possible_truncation, reason = "below 2^24")]
         let word = (frame / 64) as usize;
         if word >= self.dense.len() {
             self.dense.resize(word + 1, 0);

@@ -207,7 +207,7 @@ fn apply(world: &mut World<Aarch64>, event: &Event) {
             system.retire(core(c), &mix);
         }
         Event::Tlbi(c, kind, page) => {
-            let operand = (BASE >> 12) + page | 1 << 48;
+            let operand = ((BASE >> 12) + page) | (1 << 48);
             let crm = if kind == 0 { 3 } else { 7 };
             system.invalidate(core(c), &tlbi(crm, 1, operand));
         }

@@ -85,7 +85,7 @@ impl Checker<'_> {
         self.number("clock.ghz", &self.machine.clock.ghz, 0.1, 10.0)?;
         self.number("topology.cpus", &topology.cpus, 1, 1024)?;
         self.number("topology.sockets", &topology.sockets, 1, 64)?;
-        if topology.cpus.value % topology.sockets.value != 0 {
+        if !topology.cpus.value.is_multiple_of(topology.sockets.value) {
             let expected = format!("a divisor of topology.cpus ({})", topology.cpus.value);
             return self.fail("topology.sockets", topology.sockets.value, expected);
         }
@@ -128,7 +128,7 @@ impl Checker<'_> {
     fn geometry(&self, key: &str, entries: &Sourced<usize>, ways: &Sourced<usize>) -> Checked {
         self.number(&format!("{key}.entries"), entries, 1, MAX_ENTRIES)?;
         self.number(&format!("{key}.ways"), ways, 1, MAX_ENTRIES)?;
-        if entries.value % ways.value != 0 {
+        if !entries.value.is_multiple_of(ways.value) {
             let expected = format!("a divisor of {key}.entries ({})", entries.value);
             return self.fail(&format!("{key}.ways"), ways.value, expected);
         }
@@ -197,7 +197,7 @@ impl Checker<'_> {
         self.number(&format!("{key}.ways"), &spec.ways, 1, 1024)?;
         self.number(&format!("{key}.latency_cycles"), latency, 0.1, 10_000.0)?;
         let lines = spec.size_kib.value * 16;
-        if lines % spec.ways.value != 0 {
+        if !lines.is_multiple_of(spec.ways.value) {
             let expected = format!("a divisor of its {lines} lines");
             return self.fail(&format!("{key}.ways"), spec.ways.value, expected);
         }
