@@ -140,6 +140,7 @@ pub const MREMAP: Scenario = Scenario {
     name: "mremap",
     about: "move a mapping by table entries of different levels",
     axes: AXES,
+    features: &["tlbirange", "ttl", "repeat_tlbi", "bbml2_noabort", "pcid"],
     elf: |arch| IMAGE.elf(arch),
     regions: &["mremap"],
     data: |params| number(params, "size", 1 << 30),

@@ -14,6 +14,9 @@ pub struct Scenario {
     pub about: &'static str,
     /// What can be varied, in the order in which it is shown.
     pub axes: &'static [Axis],
+    /// Optional features of the machine that the guest acts on, by the names that profiles use.
+    /// Any other leaves what it does unchanged.
+    pub features: &'static [&'static str],
     /// The ELF image for an architecture.
     pub elf: fn(ArchName) -> &'static [u8],
     /// Names of the regions of interest that the guest marks.

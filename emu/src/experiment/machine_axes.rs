@@ -11,8 +11,8 @@ pub const AS_PROFILE: &str = "profile";
 
 const STATES: AxisKind = AxisKind::Choice(&[
     (AS_PROFILE, "as the profile says"),
-    ("on", "the guest sees and uses it"),
-    ("off", "the guest does not have it"),
+    ("on", "the guest is told of it"),
+    ("off", "the guest is not told of it"),
 ]);
 
 macro_rules! feature_axes {

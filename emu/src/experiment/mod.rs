@@ -155,12 +155,13 @@ pub fn find_scenario(name: &str) -> Result<&'static Scenario, ExperimentError> {
     })
 }
 
-/// The axes of a scenario: its own, then those of the machine.
+/// The axes of a scenario: its own, then the machine's features that its guest acts on. An axis
+/// that changes nothing would only look like a finding.
 pub fn axes_of(scenario: &'static Scenario) -> Vec<&'static Axis> {
     scenario
         .axes
         .iter()
-        .chain(machine_axes::features())
+        .chain(machine_axes::features().filter(|it| scenario.features.contains(&it.key)))
         .collect()
 }
 
