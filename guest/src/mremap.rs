@@ -26,7 +26,7 @@ const AXES: &[Axis] = &[
             ("pte", "pages one by one; 2 MiB leaves are split first"),
             (
                 "hpage_pmd",
-                "2 MiB leaves as a whole, pages one by one (before Linux 4.21)",
+                "2 MiB leaves as a whole, pages one by one (before Linux 5.0)",
             ),
             (
                 "pmd",
