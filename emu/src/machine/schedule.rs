@@ -9,6 +9,7 @@
 
 use mmuscope_models::addr::Va;
 use mmuscope_models::cost::Cycles;
+use mmuscope_models::system::Timing;
 
 use super::{GuestExit, Machine, MachineError};
 use crate::arch::EmuArch;
@@ -27,8 +28,7 @@ pub(super) enum State {
     Waiting,
 }
 
-/// How far ahead of the others a core may run: less than an interrupt is on its way in any
-/// profile, so that one that arrives is taken at the first block after its arrival.
+/// How far ahead of the others a core may run at most: more would save the host little.
 const LOOKAHEAD: Cycles = Cycles::new(300);
 
 /// A whole turn of a machine with one core, in instructions: nobody else wants one.
@@ -99,6 +99,17 @@ impl<A: EmuArch + 'static> Machine<A> {
         limits.min().unwrap_or(Cycles::from_millis(u64::MAX))
     }
 
+    /// How far ahead of the others a core may run: not further than an interrupt is on its way, so
+    /// that one that arrives is taken at the first block after its arrival. Without time there is
+    /// no such moment.
+    pub(super) fn lookahead(&self) -> Cycles {
+        let shared = self.shared.borrow();
+        match shared.system.timing() {
+            Timing::Full => shared.system.shortest_flight().min(LOOKAHEAD),
+            Timing::Off => LOOKAHEAD,
+        }
+    }
+
     /// Lets a core run, and sees to what it did. Says how the guest ended, if it did.
     pub(super) fn turn(&mut self, index: usize) -> Result<Option<GuestExit>, MachineError> {
         let alone = self.cores.len() == 1;
@@ -113,12 +124,13 @@ impl<A: EmuArch + 'static> Machine<A> {
             });
         }
         let horizon = self.horizon(index);
+        let limit = horizon.millis().saturating_add(self.lookahead().millis());
         let core = &mut self.cores[index];
         let before = core.attached.retired();
         core.attached.handle().with(|vcpu, _| {
             vcpu.budget = slice;
             vcpu.horizon = horizon;
-            vcpu.limit = Cycles::from_millis(horizon.millis().saturating_add(LOOKAHEAD.millis()));
+            vcpu.limit = Cycles::from_millis(limit);
         });
         let fail = |source| MachineError::Run {
             core: index,
@@ -193,5 +205,32 @@ impl<A: EmuArch + 'static> Machine<A> {
             core.state = State::Waiting;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mmuscope_models::aarch64::Aarch64;
+    use mmuscope_models::profile::Profile;
+
+    use super::*;
+    use crate::machine::MachineConfig;
+
+    fn lookahead(flight_ns: &str) -> Cycles {
+        let mut profile = Profile::builtin("cortex-a76").unwrap();
+        profile.set("cost.ns.ipi_flight", flight_ns).unwrap();
+        let config = MachineConfig::new(profile, 64 << 20);
+        let elf = mmuscope_guest::tests::HELLO.elf(mmuscope_guest::ArchName::Aarch64);
+        Machine::<Aarch64>::boot(&config, elf, &[])
+            .unwrap()
+            .lookahead()
+    }
+
+    #[test]
+    fn no_core_runs_past_the_arrival_of_an_interrupt() {
+        assert_eq!(lookahead("300"), LOOKAHEAD);
+        let profile = Profile::builtin("cortex-a76").unwrap();
+        assert_eq!(lookahead("2"), profile.cycles(2.0));
+        assert_eq!(lookahead("0"), Cycles::ZERO);
     }
 }

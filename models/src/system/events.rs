@@ -323,6 +323,15 @@ impl<A: Arch, O: Observer<A>> System<A, O> {
         }
     }
 
+    /// The shortest time between the sending of an interrupt and its arrival at another core.
+    #[must_use]
+    pub fn shortest_flight(&self) -> Cycles {
+        let costs = &self.shared.parameters.costs;
+        costs
+            .of(Operation::IpiFlight)
+            .min(costs.of(Operation::IpiFlightRemote))
+    }
+
     /// Receives an inter-processor interrupt that arrived at `arrival`: a core that is earlier
     /// waits until then. The entry of the handler is charged by [`System::exception_entry`].
     pub fn ipi_receive(&mut self, core: CoreId, arrival: Cycles) {
