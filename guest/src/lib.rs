@@ -7,10 +7,12 @@
 //! `docs/guest-abi.md`. Nothing here runs a guest.
 //!
 //! - [`scenario`]: experiments and their axes.
+//! - [`mod@chase`]: what one access takes.
 //! - [`mod@mremap`]: moving a mapping.
 //! - [`tests`]: small guests that exercise one property of a machine.
 //! - [`image`]: the ELF files.
 
+pub mod chase;
 pub mod image;
 pub mod mremap;
 pub mod scenario;
