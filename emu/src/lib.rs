@@ -9,9 +9,13 @@
 //! machine      virtual CPUs that share RAM, and the guest ABI
 //! experiment   what is run: grammar, machines, jobs
 //! report       results, one structure and many formats
+//! curve        access latency against footprint
+//! chart        figures as SVG and HTML
 //! ```
 
 pub mod arch;
+pub mod chart;
+pub mod curve;
 pub mod decode;
 pub mod experiment;
 pub mod loader;

@@ -195,3 +195,17 @@ fn a_broken_profile_file_is_refused_with_its_place() {
     let error = refusal(&["profile", "check", path.to_str().unwrap()]);
     assert_says(&error, &["mine.toml", "speed"]);
 }
+
+#[test]
+fn curves_without_a_footprint_or_with_one_file_for_two_formats_are_refused() {
+    let curve = |more: &[&str]| refusal(&[&["curve", "--on", "cortex-a76"], more].concat());
+    let error = curve(&["--from", "2M", "--to", "64K"]);
+    assert_says(
+        &error,
+        &["--from 2M --to 64K", "expected at least one page"],
+    );
+    let error = curve(&["--to", "1.5M"]);
+    assert_says(&error, &["1.5M", "expected a size such as 64K"]);
+    let error = curve(&["--svg", "one", "--html", "one"]);
+    assert_says(&error, &["--html", "`one`", "--svg", "another file"]);
+}

@@ -150,3 +150,40 @@ fn a_profile_survives_the_way_through_a_file() {
 fn help_has_examples_and_the_exit_codes() {
     assert_has(&printed(&["--help"]), &["Examples:", "Exit codes: 0 fine"]);
 }
+
+#[test]
+fn curves_are_drawn_as_text_json_picture_and_page() {
+    let folder = TempDir::new().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (json, svg, html) = (file("c.json"), file("c.svg"), file("c.html"));
+    let command = [
+        "curve",
+        "--on",
+        "cortex-a76",
+        "--from",
+        "64K",
+        "--to",
+        "8M",
+        "--jobs",
+        "2",
+    ];
+    let files = ["--json", &json, "--svg", &svg, "--html", &html];
+    let text = printed(&[&command[..], &files].concat());
+    assert_has(&text, &["4K walks", "L1 TLB ends at 192K.", "its hash is"]);
+    let read: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+    assert_eq!(read["schema"], "mmuscope-curve/1");
+    let walks = |line: usize, point: usize| {
+        let point = &read["curves"][0]["lines"][line]["points"][point];
+        point["walks"].as_f64().unwrap()
+    };
+    // 8 MiB are 2048 pages, more than the 1280 entries of the second level hold; as contiguous
+    // groups they are 128. 64 KiB are 16 pages, for which the first level has room.
+    assert!(walks(0, 14) > 0.9 && walks(1, 14) < 0.001 && walks(0, 0) == 0.0);
+    assert!(fs::read_to_string(svg).unwrap().contains("<polyline"));
+    assert!(
+        fs::read_to_string(html)
+            .unwrap()
+            .starts_with("<!DOCTYPE html>")
+    );
+    assert_eq!(text, printed(&command));
+}

@@ -3,6 +3,7 @@
 
 mod axes;
 mod compare;
+mod curve;
 mod exit;
 mod output;
 mod profile;
@@ -21,6 +22,7 @@ Examples:
   mmuscope compare mremap level=pmd flush=extent,end --on cortex-a76 --base flush=end --long
   mmuscope axes mremap
   mmuscope run guest.elf cpus=8 --on cortex-a76 --json -
+  mmuscope curve --on cortex-a76,zen3 --html curves.html
   mmuscope profile show cortex-a76
 
 Exit codes: 0 fine, 1 a check failed, 2 bad input, 3 a variant is unsafe.";
@@ -44,6 +46,8 @@ enum Command {
     Axes(axes::Arguments),
     /// Run a guest program of your own
     Run(run::Arguments),
+    /// Draw access latency against footprint
+    Curve(curve::Arguments),
     /// Look at the machine profiles
     Profile(profile::Arguments),
 }
@@ -58,6 +62,7 @@ pub fn main() -> Exit {
         Command::Compare(it) => compare::run(&it),
         Command::Axes(it) => axes::run(&it),
         Command::Run(it) => run::run(&it),
+        Command::Curve(it) => curve::run(&it),
         Command::Profile(it) => profile::run(&it),
     };
     done.unwrap_or_else(|error| {

@@ -32,7 +32,7 @@ impl Experiment<'_> {
                     .map(|(key, value)| (key.clone(), value.text().to_owned()))
                     .collect(),
             ),
-            machines: self.machines.iter().map(machine).collect(),
+            machines: self.machines.iter().map(Machine::of).collect(),
             runs: runs
                 .map(|((machine, point), finished)| self.finished(*machine, point, finished))
                 .collect(),
@@ -58,33 +58,36 @@ impl Experiment<'_> {
     }
 }
 
-fn machine(selected: &Selected) -> Machine {
-    let profile = &selected.profile;
-    let figures = profile.constants();
-    let mut qualities: Vec<_> = figures.iter().map(|it| it.quality).collect();
-    qualities.sort_unstable();
-    let mut counted: Vec<(String, usize)> = Vec::new();
-    for quality in qualities {
-        let name = quality.to_string();
-        match counted.last_mut() {
-            Some(last) if last.0 == name => last.1 += 1,
-            _ => counted.push((name, 1)),
+impl Machine {
+    /// What a report says of a selected machine.
+    pub(crate) fn of(selected: &Selected) -> Self {
+        let profile = &selected.profile;
+        let figures = profile.constants();
+        let mut qualities: Vec<_> = figures.iter().map(|it| it.quality).collect();
+        qualities.sort_unstable();
+        let mut counted: Vec<(String, usize)> = Vec::new();
+        for quality in qualities {
+            let name = quality.to_string();
+            match counted.last_mut() {
+                Some(last) if last.0 == name => last.1 += 1,
+                _ => counted.push((name, 1)),
+            }
         }
-    }
-    Machine {
-        profile: profile.name().to_owned(),
-        about: profile.about().to_owned(),
-        arch: profile.arch().to_owned(),
-        clock_ghz: profile.ghz(),
-        hash: format!("{:016x}", profile.hash()),
-        overrides: selected.overrides.clone(),
-        features: profile
-            .features()
-            .iter()
-            .map(|it| it.name().to_owned())
-            .collect(),
-        qualities: Pairs(counted),
-        category_qualities: poorest_qualities(&figures),
-        figures,
+        Self {
+            profile: profile.name().to_owned(),
+            about: profile.about().to_owned(),
+            arch: profile.arch().to_owned(),
+            clock_ghz: profile.ghz(),
+            hash: format!("{:016x}", profile.hash()),
+            overrides: selected.overrides.clone(),
+            features: profile
+                .features()
+                .iter()
+                .map(|it| it.name().to_owned())
+                .collect(),
+            qualities: Pairs(counted),
+            category_qualities: poorest_qualities(&figures),
+            figures,
+        }
     }
 }

@@ -135,7 +135,8 @@ pub struct Experiment<'a> {
     plan: Vec<(usize, Point)>,
 }
 
-fn arch_of(profile: &Profile) -> ArchName {
+/// The guests' name of a profile's architecture.
+pub(crate) fn arch_of(profile: &Profile) -> ArchName {
     let mut known = ArchName::ALL.into_iter();
     let known = known.find(|it| it.name() == profile.arch());
     // A checked profile has one of the two.

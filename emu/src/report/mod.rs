@@ -38,7 +38,7 @@ pub use compare::{Comparison, Standing};
 pub use csv::Csv;
 pub use json::Json;
 pub use published::PublishedPair;
-pub use text::Text;
+pub use text::{Text, wrapped};
 
 /// The name and version of the structure, as every export carries it. The number grows when a
 /// reader of the old form would misread the new one.

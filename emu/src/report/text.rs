@@ -57,6 +57,14 @@ impl Exporter for Text {
     }
 }
 
+/// `text` broken at spaces, with a line break at its end.
+#[must_use]
+pub fn wrapped(text: &str) -> String {
+    let mut out = String::new();
+    paragraph(&mut out, text);
+    out
+}
+
 /// Appends `text`, broken at spaces.
 fn paragraph(out: &mut String, text: &str) {
     let mut column = 0;

@@ -1,0 +1,62 @@
+//! HTML: a page that needs no other file, with the numbers of each figure in a table below it.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::draw::{Drawing, WIDTH};
+use super::style::{FIGURE, PAGE};
+use super::{Exporter, Figure, Sheet, Table};
+
+/// One self-contained HTML page.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Html;
+
+impl Exporter for Html {
+    fn export(&self, sheet: &Sheet) -> String {
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    title { (sheet.title) }
+                    style { (PreEscaped(PAGE)) (PreEscaped(FIGURE)) }
+                }
+                body {
+                    h1 { (sheet.title) }
+                    p { (sheet.lead) }
+                    @for figure in &sheet.figures { (one(figure)) }
+                    @for note in &sheet.notes { p { (note) } }
+                }
+            }
+        };
+        page.into_string() + "\n"
+    }
+}
+
+fn one(figure: &Figure) -> Markup {
+    let drawing = Drawing::new(figure);
+    let height = drawing.height();
+    html! {
+        figure {
+            svg.chart xmlns="http://www.w3.org/2000/svg" role="img"
+                viewBox=(format!("0 0 {WIDTH:.0} {height:.0}")) aria-label=(figure.title) {
+                (drawing.elements(0.0))
+            }
+            figcaption {
+                details open {
+                    summary { "Numbers" }
+                    div.scroll { (table(&figure.table)) }
+                }
+            }
+        }
+    }
+}
+
+fn table(table: &Table) -> Markup {
+    html! {
+        table {
+            thead { tr { @for cell in &table.head { th scope="col" { (cell) } } } }
+            tbody { @for row in &table.rows { tr { @for cell in row { td { (cell) } } } } }
+        }
+    }
+}
