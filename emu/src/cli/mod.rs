@@ -22,7 +22,7 @@ Examples:
   mmuscope compare mremap level=pmd flush=extent,end --on cortex-a76 --base flush=end --long
   mmuscope axes mremap
   mmuscope run guest.elf cpus=8 --on cortex-a76 --json -
-  mmuscope curve --on cortex-a76,zen3 --html curves.html
+  mmuscope curve --on cortex-a76,zen3-guest --html curves.html
   mmuscope profile show cortex-a76
 
 Exit codes: 0 fine, 1 a check failed, 2 bad input, 3 a variant is unsafe.";

@@ -66,9 +66,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
 
 fn list() -> anyhow::Result<String> {
     let mut text = String::new();
-    for name in Profile::names() {
+    let names = Profile::names();
+    let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
+    for name in names {
         let profile = machines::find(name)?;
-        let _ = writeln!(text, "{name:<14} {:<8} {}", profile.arch(), profile.about());
+        let (arch, about) = (profile.arch(), profile.about());
+        let _ = writeln!(text, "{name:<width$}  {arch:<8} {about}");
     }
     Ok(text)
 }

@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_slip_in_a_profile_name_gets_a_suggestion() {
         let message = refusal(&["cortex-a67"], &[]);
-        assert!(message.starts_with("unknown profile `cortex-a67`: expected cortex-a76, "));
+        assert!(message.starts_with("unknown profile `cortex-a67`: expected apple-m1, "));
         assert!(message.ends_with("did you mean `cortex-a76`?"), "{message}");
     }
 

@@ -12,13 +12,27 @@ macro_rules! builtin {
 }
 
 builtin![
+    "apple-m1",
+    "cortex-a55",
     "cortex-a76",
+    "cortex-a76-norepeat",
+    "haswell-ex",
+    "ice-lake-sp",
+    "ivy-bridge",
     "neoverse-n1",
+    "neoverse-v1",
+    "neoverse-v2",
     "qemu-amd64",
     "qemu-max",
     "qemu-n1",
+    "sapphire-rapids",
+    "sapphire-rapids-guest",
     "skylake-sp",
+    "skylake-sp-4s",
+    "zen2",
     "zen3",
+    "zen3-guest",
+    "zen4",
 ];
 
 /// The text of a built-in profile.

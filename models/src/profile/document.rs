@@ -27,8 +27,26 @@ pub(super) fn resolve(text: &str, depth: usize) -> Result<Table, ProfileError> {
         return Err(implausible(parent, "no longer chain of profiles"));
     }
     let mut document = resolve(builtin::text(&parent)?, depth + 1)?;
+    drop_other_unit(&mut document, &own);
     overlay(&mut document, own);
     Ok(document)
+}
+
+/// Removes from `base` the prices that `over` gives in the other unit: a price replaces a price.
+fn drop_other_unit(base: &mut Table, over: &Table) {
+    let Some(given) = over.get("cost").and_then(Value::as_table) else {
+        return;
+    };
+    let Some(below) = base.get_mut("cost").and_then(Value::as_table_mut) else {
+        return;
+    };
+    for (unit, other) in [("cycles", "ns"), ("ns", "cycles")] {
+        let given = given.get(unit).and_then(Value::as_table);
+        let below = below.get_mut(other).and_then(Value::as_table_mut);
+        if let (Some(given), Some(below)) = (given, below) {
+            below.retain(|operation, _| !given.contains_key(operation));
+        }
+    }
 }
 
 /// Puts `over` on top of `base`: tables key by key, everything else (numbers with their sources,

@@ -137,3 +137,14 @@ fn a_profile_that_extends_another_changes_only_what_it_names() {
     let error = Profile::parse("name = \"x\"\nextends = \"nothing\"").unwrap_err();
     assert!(error.to_string().contains("cortex-a76"), "{error}");
 }
+
+#[test]
+fn a_price_replaces_the_price_below_it_in_whichever_unit() {
+    let text = "name = \"x\"\nextends = \"cortex-a76\"\n[cost.cycles]\n\
+                isb = { value = 30.0, source = \"test\", quality = \"estimated\" }\n";
+    let profile = Profile::parse(text).unwrap();
+    assert_eq!(profile.costs().of(Operation::Isb), Cycles::new(30));
+    let parent = Profile::builtin("cortex-a76").unwrap();
+    let dsb = |it: &Profile| it.costs().of(Operation::Dsb);
+    assert_eq!(dsb(&profile), dsb(&parent));
+}
