@@ -12,7 +12,10 @@ EMULATED := -p mmuscope-guest -p mmuscope-emu -p mmuscope-benches
 COMPARISON := compare mremap level=pte,pmd,pud size=1G src=pud dst=pud \
 	--on cortex-a76,skylake-sp
 
-.PHONY: help run build test lint bench prerequisites
+# Options of `make validate`, such as VALIDATE="--on zen3-guest".
+VALIDATE :=
+
+.PHONY: help run build test lint bench validate prerequisites
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -35,6 +38,9 @@ lint: prerequisites ## Check the formatting and run clippy, warnings as errors
 
 bench: prerequisites ## Run the benches
 	cargo bench --locked -p mmuscope-benches
+
+validate: prerequisites ## Do mremap and a pointer chase on this host and by the model, print both
+	cargo run --locked --release --quiet -p mmuscope-benches --bin validate -- $(VALIDATE)
 
 prerequisites:
 	@bash .ci/prerequisites.sh
