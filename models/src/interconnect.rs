@@ -8,8 +8,6 @@
 //! independent of how a run is cut into slices. A core can have only so many messages outstanding;
 //! beyond that, issuing waits for the oldest one.
 
-use std::collections::VecDeque;
-
 use crate::cost::Cycles;
 
 /// Identifies a core within its system.
@@ -58,6 +56,7 @@ pub struct Dvm {
 /// The broadcast messages of a core that no DSB has completed yet.
 #[derive(Clone, Debug, Default)]
 pub struct Outstanding {
+    /// When each was issued; while a DSB is served, when each of the first ones is complete.
     issued: Vec<Cycles>,
 }
 
@@ -90,21 +89,22 @@ impl Dvm {
         outstanding: &mut Outstanding,
         now: Cycles,
     ) -> Cycles {
-        let mut in_flight = VecDeque::with_capacity(timing.window.min(outstanding.len()));
+        let window = timing.window.max(1);
         // How much later than issued, because the window was full.
         let mut delay = Cycles::ZERO;
-        for issued in outstanding.issued.drain(..) {
-            let mut at = issued + delay;
-            if in_flight.len() >= timing.window.max(1)
-                && let Some(oldest) = in_flight.pop_front()
-                && oldest > at
-            {
-                delay += oldest - at;
-                at = oldest;
+        for message in 0..outstanding.issued.len() {
+            let mut at = outstanding.issued[message] + delay;
+            // One server: messages complete in order, so that this one has the place of the one a
+            // window before it.
+            if let Some(oldest) = message.checked_sub(window) {
+                let free = outstanding.issued[oldest];
+                delay += free - at;
+                at = at.max(free);
             }
-            in_flight.push_back(self.serve(at, timing.service) + timing.latency);
+            outstanding.issued[message] = self.serve(at, timing.service) + timing.latency;
         }
-        let done = in_flight.into_iter().max().unwrap_or(now);
+        let done = outstanding.issued.last().copied().unwrap_or(now);
+        outstanding.issued.clear();
         let synced = self.serve(now + delay, timing.sync) + timing.latency;
         done.max(synced).max(now)
     }
