@@ -209,3 +209,66 @@ fn curves_without_a_footprint_or_with_one_file_for_two_formats_are_refused() {
     let error = curve(&["--svg", "one", "--html", "one"]);
     assert_says(&error, &["--html", "`one`", "--svg", "another file"]);
 }
+
+#[test]
+fn a_broken_profile_is_named_with_file_line_and_what_was_meant() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("mine.toml");
+    let path = path.to_str().unwrap();
+    let check = |text: &str| {
+        fs::write(path, text).unwrap();
+        refusal(&["profile", "check", path])
+    };
+    let head = "name = \"mine\"\nextends = \"zen3\"\n";
+    let source = "source = \"a reason\", quality = \"estimated\"";
+    let error = check(&format!(
+        "{head}[clock]\nmhz = {{ value = 3000.0, {source} }}\n"
+    ));
+    assert_says(
+        &error,
+        &[
+            "mine.toml`, line 4",
+            "`clock.mhz`",
+            "expected `ghz`",
+            "did you mean `ghz`?",
+        ],
+    );
+    let error = check(&format!(
+        "{head}[cost.cycles]\ninvlgp = {{ value = 3.0, {source} }}\n"
+    ));
+    assert_says(
+        &error,
+        &["line 4", "`cost.cycles.invlgp`", "did you mean `invlpg`?"],
+    );
+    let error = check(&format!(
+        "{head}\n[tlb.l2.small]\nways = {{ value = 7, {source} }}\n"
+    ));
+    assert_says(
+        &error,
+        &["line 5", "`tlb.l2.small.ways` is 7", "divisor", "(2048)"],
+    );
+    let error = check(&format!("{head}[clock]\nghz = 3.0\n"));
+    assert_says(
+        &error,
+        &["line 4", "`clock.ghz`", "{ value = .., source = \"..\""],
+    );
+    let error = check("name = \"mine\"\nextends = \"zen9\"\n");
+    assert_says(&error, &["unknown profile `zen9`", "did you mean `zen"]);
+    let error = check("name = \"mine\nextends = \"zen3\"\n");
+    assert_says(&error, &["mine.toml", "line 1"]);
+}
+
+#[test]
+fn a_new_profile_replaces_no_file_and_has_a_proper_name() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("new.toml");
+    fs::write(&path, "precious").unwrap();
+    let file = path.to_str().unwrap();
+    let error = refusal(&["profile", "new", "mine", file]);
+    assert_says(&error, &["new.toml` exists already", "expected a new file"]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    let error = refusal(&["profile", "new", "My Machine", "-"]);
+    assert_says(&error, &["`name`", "lower-case letters"]);
+    let error = refusal(&["profile", "new", "mine", "--from", "cortex-a67", "-"]);
+    assert_says(&error, &["cortex-a67", "did you mean `cortex-a76`?"]);
+}

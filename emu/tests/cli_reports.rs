@@ -187,3 +187,23 @@ fn curves_are_drawn_as_text_json_picture_and_page() {
     );
     assert_eq!(text, printed(&command));
 }
+
+#[test]
+fn a_new_profile_is_valid_and_the_same_machine_as_the_one_it_is_from() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("mine.toml");
+    let file = path.to_str().unwrap();
+    let said = printed(&["profile", "new", "mine", "--from", "zen3", file]);
+    assert_has(&said, &["mine.toml: written"]);
+    assert_has(&printed(&["profile", "check", file]), &["fine"]);
+    assert_eq!(
+        printed(&["profile", "diff", "zen3", file]).lines().count(),
+        1
+    );
+    let shown = printed(&["profile", "new", "mine", "--from", "zen3", "-"]);
+    assert_eq!(shown, fs::read_to_string(&path).unwrap());
+    assert_has(
+        &shown,
+        &["# [cost.cycles]", "#   INVLPG.", "extends = \"zen3\""],
+    );
+}

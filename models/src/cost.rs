@@ -255,12 +255,12 @@ impl Serialize for Attribution {
 }
 
 macro_rules! operations {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal, $on:ident;)*) => {
+    ($($(#[doc = $doc:literal])* $variant:ident = $name:literal, $on:ident;)*) => {
         /// An operation that a profile prices, in cycles or nanoseconds.
         #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Deserialize)]
         #[repr(u8)]
         pub enum Operation {
-            $($(#[$doc])* #[serde(rename = $name)] $variant,)*
+            $($(#[doc = $doc])* #[serde(rename = $name)] $variant,)*
         }
 
         impl Operation {
@@ -273,6 +273,12 @@ macro_rules! operations {
             #[must_use]
             pub const fn key(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What it is, in a sentence.
+            #[must_use]
+            pub const fn about(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),*),)* }
             }
 
             /// Which machines must price it.

@@ -2,10 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
+use anyhow::anyhow;
 use mmuscope_emu::experiment::machines;
 use mmuscope_models::profile::{Constant, Profile};
 
+use super::exit::Internal;
 use super::{Exit, output};
 
 /// Arguments of `profile`.
@@ -37,6 +42,16 @@ enum Command {
         /// Another one
         right: String,
     },
+    /// Write a profile file to begin with: another profile, every figure of it as a comment
+    New {
+        /// The name of the new profile: lower-case letters, digits, `-` and `.`
+        name: String,
+        /// The built-in profile that it extends
+        #[arg(long, value_name = "PROFILE", default_value = "cortex-a76")]
+        from: String,
+        /// Where it goes; `-` is the standard output [default: NAME.toml]
+        file: Option<PathBuf>,
+    },
     /// Check profile files
     Check {
         /// Built-in profiles or paths of .toml files; default: every built-in profile
@@ -58,6 +73,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
             }
         }
         Command::Diff { left, right } => diff(&machines::find(left)?, &machines::find(right)?),
+        Command::New { name, from, file } => new(name, from, file.as_deref())?,
         Command::Check { names } => check(names)?,
     };
     output::print(text.as_bytes())?;
@@ -127,6 +143,32 @@ fn diff(left: &Profile, right: &Profile) -> String {
         let _ = writeln!(text, "{key:<keys$}  {left:>column$}  {right}");
     }
     text
+}
+
+/// Writes the skeleton of a profile and says where; never over a file that exists.
+fn new(name: &str, parent: &str, file: Option<&Path>) -> anyhow::Result<String> {
+    // An unknown parent gets the same message as everywhere.
+    machines::find(parent)?;
+    let text = Profile::skeleton(name, parent)?;
+    let default = PathBuf::from(format!("{name}.toml"));
+    let path = file.unwrap_or(&default);
+    if path == Path::new("-") {
+        return Ok(text);
+    }
+    let place = path.display();
+    let created = fs::File::create_new(path);
+    let mut created = created.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            anyhow!("`{place}` exists already: expected a new file, such as FILE behind the name")
+        }
+        _ => anyhow!("`{place}` cannot be created: {error}"),
+    })?;
+    created
+        .write_all(text.as_bytes())
+        .map_err(|error| Internal(format!("`{place}` cannot be written: {error}")))?;
+    Ok(format!(
+        "{place}: written; it is {parent} until lines are changed\n"
+    ))
 }
 
 fn check(names: &[String]) -> anyhow::Result<String> {

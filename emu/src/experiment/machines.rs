@@ -7,6 +7,7 @@ use mmuscope_models::profile::{Profile, ProfileError};
 use thiserror::Error;
 
 use super::grammar::suggest;
+use super::profile_file;
 
 /// A profile with what the command line changed in it.
 #[derive(Clone, Debug)]
@@ -40,12 +41,20 @@ pub enum MachineError {
         error: std::io::Error,
     },
     /// A profile file that holds no usable profile.
-    #[error("profile file `{path}`: {error}")]
+    #[error(
+        "profile file `{path}`{}: {error}{}",
+        line.map_or_else(String::new, |line| format!(", line {line}")),
+        super::grammar::hint(.suggestion.as_deref())
+    )]
     Content {
         /// The path.
         path: String,
+        /// The line that is wrong, if it is in this file.
+        line: Option<usize>,
         /// What is wrong with it.
-        error: ProfileError,
+        error: Box<ProfileError>,
+        /// The word that was probably meant.
+        suggestion: Option<String>,
     },
     /// Two machines of one name: reports could not tell them apart.
     #[error("profile `{name}` is given twice")]
@@ -90,7 +99,11 @@ pub fn find(name: &str) -> Result<Profile, MachineError> {
         })?;
         return Profile::parse(&text).map_err(|error| MachineError::Content {
             path: name.to_owned(),
-            error,
+            line: error
+                .key()
+                .and_then(|key| profile_file::line_of(&text, key)),
+            suggestion: profile_file::meant(&error),
+            error: Box::new(error),
         });
     }
     Profile::builtin(name).map_err(|error| match error {

@@ -10,6 +10,7 @@ pub mod execute;
 pub mod grammar;
 pub mod machine_axes;
 pub mod machines;
+mod profile_file;
 
 use mmuscope_guest::{ArchName, Axis, Scenario};
 use mmuscope_models::profile::{Features, Profile};

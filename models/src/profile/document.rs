@@ -82,16 +82,31 @@ pub(super) fn name_in(document: &Table) -> String {
 /// The error of the TOML reader in one line, without its picture of the text.
 pub(super) fn syntax(profile: &str, error: &toml::de::Error) -> ProfileError {
     let text = error.to_string();
-    let picture = |line: &&str| line.contains(" | ") || line.ends_with('|');
-    let lines: Vec<&str> = text
-        .lines()
-        .map(str::trim)
+    let picture =
+        |line: &&str| line.contains(" | ") || line.ends_with('|') || line.starts_with('|');
+    let lines = text.lines().map(str::trim);
+    let (places, said): (Vec<&str>, Vec<&str>) = lines
         .filter(|line| !line.is_empty() && !picture(line))
-        .collect();
+        .partition(|line| line.starts_with("in `"));
+    let place = places
+        .first()
+        .map(|it| it.trim_start_matches("in ").trim_matches('`'));
+    let message = said.join(", ").replace(
+        "struct Sourced",
+        "{ value = .., source = \"..\", quality = \"..\" }",
+    );
     ProfileError::Syntax {
         profile: profile.to_owned(),
-        message: lines.join(", "),
+        key: place.map(|place| join(place, &unknown_word(&message).unwrap_or_default())),
+        message,
     }
+}
+
+/// The word that a message calls an unknown field or variant: it belongs to the path.
+fn unknown_word(message: &str) -> Option<String> {
+    let rest = message.strip_prefix("unknown field `");
+    let rest = rest.or_else(|| message.strip_prefix("unknown variant `"))?;
+    Some(rest.split('`').next()?.to_owned())
 }
 
 /// A value as it stands on a command line: TOML if it is, else a plain word.
@@ -157,8 +172,8 @@ fn write_canonical(table: &Table, path: &str, text: &mut String) {
 }
 
 fn join(path: &str, key: &str) -> String {
-    if path.is_empty() {
-        key.to_owned()
+    if path.is_empty() || key.is_empty() {
+        format!("{path}{key}")
     } else {
         format!("{path}.{key}")
     }

@@ -19,6 +19,7 @@ mod builtin;
 mod check;
 mod document;
 mod features;
+mod skeleton;
 mod spec;
 
 use std::fmt;
@@ -46,11 +47,13 @@ pub enum ProfileError {
         known: String,
     },
     /// The text is not TOML, or a key is missing, unknown, or of the wrong type.
-    #[error("profile `{profile}`: {message}")]
+    #[error("profile `{profile}`: {}{message}", place(.key))]
     Syntax {
         /// The profile's name, as far as it is known.
         profile: String,
-        /// What is wrong and where.
+        /// The path of what is wrong, as far as it is known.
+        key: Option<String>,
+        /// What is wrong.
         message: String,
     },
     /// A value is not possible.
@@ -73,6 +76,23 @@ pub enum ProfileError {
         /// The path asked for.
         key: String,
     },
+}
+
+fn place(key: &Option<String>) -> String {
+    key.as_ref()
+        .map_or_else(String::new, |key| format!("`{key}`: "))
+}
+
+impl ProfileError {
+    /// The path of the value that is wrong, as far as it is known: keys joined by dots.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::UnknownName { .. } => None,
+            Self::Syntax { key, .. } => key.as_deref(),
+            Self::Implausible { key, .. } | Self::UnknownKey { key, .. } => Some(key),
+        }
+    }
 }
 
 /// How far a value can be trusted, best first.
@@ -177,6 +197,17 @@ impl Profile {
         }
         *self = Self::from_document(document)?;
         Ok(())
+    }
+
+    /// The text of a profile called `name` that extends the built-in profile `parent`: valid as it
+    /// stands, with every figure of the parent as a comment.
+    ///
+    /// # Errors
+    /// There is no such parent, or `name` is no name of a profile.
+    pub fn skeleton(name: &str, parent: &str) -> Result<String, ProfileError> {
+        let text = skeleton::skeleton(name, parent, &Self::builtin(parent)?.document);
+        Self::parse(&text)?;
+        Ok(text)
     }
 
     fn from_document(document: Table) -> Result<Self, ProfileError> {

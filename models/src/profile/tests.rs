@@ -148,3 +148,52 @@ fn a_price_replaces_the_price_below_it_in_whichever_unit() {
     let dsb = |it: &Profile| it.costs().of(Operation::Dsb);
     assert_eq!(dsb(&profile), dsb(&parent));
 }
+
+#[test]
+fn a_skeleton_is_its_parent_and_can_be_uncommented() {
+    for parent in Profile::names() {
+        let text = Profile::skeleton("new", parent).unwrap();
+        let profile = Profile::parse(&text).unwrap();
+        let of_parent = Profile::builtin(parent).unwrap();
+        assert_eq!(
+            (profile.name(), profile.costs()),
+            ("new", of_parent.costs())
+        );
+        // Without its marks the text says the same: every figure of the parent is in it.
+        let table = |line: &str| line.starts_with("# [");
+        let figure = |line: &str| line.starts_with("# ") && line.contains(" = ");
+        let whole: Vec<&str> = text
+            .lines()
+            .map(|line| {
+                if table(line) || figure(line) {
+                    &line[2..]
+                } else {
+                    line
+                }
+            })
+            .collect();
+        let whole = Profile::parse(&whole.join("\n")).unwrap();
+        assert_eq!(whole.constants(), of_parent.constants(), "{parent}");
+    }
+    assert!(Profile::skeleton("New Machine", "zen3").is_err());
+    assert!(Profile::skeleton("new", "zen9").is_err());
+}
+
+#[test]
+fn errors_know_the_path_of_what_is_wrong() {
+    let text = builtin::text("cortex-a76").unwrap();
+    let key = |from: &str, to: &str| {
+        let error = Profile::parse(&text.replacen(from, to, 1)).unwrap_err();
+        error.key().map(str::to_owned)
+    };
+    assert_eq!(
+        key("[clock]\nghz", "[clock]\nmhz").as_deref(),
+        Some("clock.mhz")
+    );
+    assert_eq!(key("isb = {", "isbb = {").as_deref(), Some("cost.ns.isbb"));
+    assert_eq!(
+        key("value = 2.84", "value = 99.0").as_deref(),
+        Some("clock.ghz")
+    );
+    assert_eq!(key("name = ", "name = = "), None);
+}
