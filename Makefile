@@ -15,11 +15,11 @@ COMPARISON := compare mremap level=pte,pmd,pud size=1G src=pud dst=pud \
 # Options of `make validate`, such as VALIDATE="--on zen3-guest".
 VALIDATE :=
 
-.PHONY: help run build test lint bench validate prerequisites
+.PHONY: help run build test test-long lint bench validate prerequisites prerequisites-long
 .DEFAULT_GOAL := help
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 11
 
 run: build ## Install what is missing, build, and compare mremap of 1 GiB on both architectures
 	cargo run --locked --release --quiet -- $(COMPARISON)
@@ -30,6 +30,10 @@ build: prerequisites ## Install what is missing and build the command mmuscope
 test: prerequisites ## Install what is missing and run every test
 	cargo test --locked $(PURE)
 	cargo test --locked --release $(EMULATED)
+
+# MMUSCOPE_WALKS and MMUSCOPE_SEED set the number of walks per architecture and the seed.
+test-long: prerequisites-long ## Install QEMU and compare a million random walks with it
+	cargo test --locked --release -p mmuscope-guest --test qemu_walks -- --ignored --nocapture
 
 lint: prerequisites ## Check the formatting and run clippy, warnings as errors
 	cargo fmt --all --check
@@ -44,3 +48,6 @@ validate: prerequisites ## Do mremap and a pointer chase on this host and by the
 
 prerequisites:
 	@bash .ci/prerequisites.sh
+
+prerequisites-long:
+	@bash .ci/prerequisites.sh long

@@ -8,6 +8,10 @@
 #   cc, make, cmake, pkg-config  build the emulator's and the disassembler's C sources
 #   libclang                     reads the emulator's C headers to make its Rust bindings
 #   clang, ld.lld                compile and link the guest programs, for both architectures
+#
+# With the word `long` it also sees to what only `make test-long` needs:
+#
+#   qemu-system-aarch64, qemu-system-x86_64   the oracle of the long walks
 set -euo pipefail
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -42,6 +46,10 @@ want 'have pkg-config' pkg-config pkg-config
 want 'have clang' clang clang
 want 'have ld.lld' ld.lld lld
 want have_libclang libclang libclang-dev
+if [ "${1:-}" = long ]; then
+    want 'have qemu-system-aarch64' qemu-system-aarch64 qemu-system-arm
+    want 'have qemu-system-x86_64' qemu-system-x86_64 qemu-system-x86
+fi
 
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
@@ -64,6 +72,8 @@ mmuscope: please install them and run make again; the packages are
   openSUSE         zypper install gcc gcc-c++ make cmake pkg-config clang lld clang-devel
   Alpine           apk add build-base cmake pkgconf clang lld clang-dev
   macOS            brew install cmake pkgconf llvm lld   (and put their bin folders in PATH)
+QEMU's system emulators are in qemu-system-arm and qemu-system-x86 (Debian, Ubuntu), in packages
+whose names begin with qemu-system (Fedora, Arch, Alpine), or in qemu (openSUSE, macOS).
 LIST
         exit 1
     fi

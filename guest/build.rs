@@ -1,14 +1,16 @@
 //! Builds the guest programs: each file of `kernel/programs` is linked with the
-//! kernel into one ELF an architecture. Needs clang and ld.lld, nothing else.
+//! kernel into one ELF an architecture, and so is the server of `walkserver`, which
+//! the long test of the walkers runs under QEMU. Needs clang and ld.lld, nothing else.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
 /// One target of the C sources.
 struct Target {
-    /// Directory below `kernel/arch`.
+    /// Directory below `kernel/arch` and `walkserver`.
     name: &'static str,
     triple: &'static str,
     flags: &'static [&'static str],
@@ -60,8 +62,9 @@ const COMMON_FLAGS: [&str; 13] = [
 const KERNEL_DIRS: [&str; 3] = ["core", "mm", "mremap"];
 
 fn main() {
-    let kernel = PathBuf::from(var("CARGO_MANIFEST_DIR")).join("kernel");
+    let root = PathBuf::from(var("CARGO_MANIFEST_DIR"));
     println!("cargo::rerun-if-changed=kernel");
+    println!("cargo::rerun-if-changed=walkserver");
     println!("cargo::rerun-if-env-changed=CLANG");
     println!("cargo::rerun-if-env-changed=LD_LLD");
     let tools = Tools::find();
@@ -69,11 +72,12 @@ fn main() {
     for target in &TARGETS {
         let build = Build {
             target,
-            kernel: &kernel,
+            root: &root,
             out: out.join(target.name),
             tools: &tools,
         };
         build.programs();
+        build.walk_server();
     }
 }
 
@@ -116,7 +120,7 @@ impl Tools {
 
 struct Build<'a> {
     target: &'a Target,
-    kernel: &'a Path,
+    root: &'a Path,
     out: PathBuf,
     tools: &'a Tools,
 }
@@ -126,42 +130,54 @@ impl Build<'_> {
         if let Err(error) = fs::create_dir_all(&self.out) {
             fail(&format!("{}: {error}", self.out.display()));
         }
-        let arch = Path::new("arch").join(self.target.name);
+        let kernel = self.root.join("kernel");
+        let arch = kernel.join("arch").join(self.target.name);
+        let includes = [kernel.join("include"), arch.join("include")];
+        let script = arch.join("link.ld");
         let mut objects = Vec::new();
-        for dir in KERNEL_DIRS.iter().map(PathBuf::from).chain([arch]) {
-            for source in sources(&self.kernel.join(dir)) {
-                objects.push(self.compile(&source));
+        for dir in KERNEL_DIRS
+            .map(|dir| kernel.join(dir))
+            .iter()
+            .chain([&arch])
+        {
+            for source in sources(dir) {
+                objects.push(self.compile(&source, &includes));
             }
         }
-        for source in sources(&self.kernel.join("programs")) {
-            let program = self.compile(&source);
-            self.link(&source, &objects, &program);
+        for source in sources(&kernel.join("programs")) {
+            let mut objects = objects.clone();
+            objects.push(self.compile(&source, &includes));
+            self.link(source.file_stem().unwrap_or_default(), &script, &objects);
         }
     }
 
-    fn compile(&self, source: &Path) -> PathBuf {
-        let relative = source.strip_prefix(self.kernel).unwrap_or(source);
+    fn walk_server(&self) {
+        let dir = self.root.join("walkserver").join(self.target.name);
+        if !dir.is_dir() {
+            return;
+        }
+        let objects: Vec<PathBuf> = sources(&dir)
+            .iter()
+            .map(|source| self.compile(source, &[]))
+            .collect();
+        self.link(OsStr::new("walkserver"), &dir.join("link.ld"), &objects);
+    }
+
+    fn compile(&self, source: &Path, includes: &[PathBuf]) -> PathBuf {
+        let relative = source.strip_prefix(self.root).unwrap_or(source);
         let object = relative.to_string_lossy().replace(['/', '.'], "_") + ".o";
         let object = self.out.join(object);
         let mut command = Command::new(&self.tools.clang);
         command
             .arg(format!("--target={}", self.target.triple))
             .args(COMMON_FLAGS)
-            .args(self.target.flags)
-            .arg("-I")
-            .arg(self.kernel.join("include"))
-            .arg("-I")
-            .arg(
-                self.kernel
-                    .join("arch")
-                    .join(self.target.name)
-                    .join("include"),
-            )
+            .args(self.target.flags);
+        for include in includes {
+            command.arg("-I").arg(include);
+        }
+        command
             // Paths in debug information do not depend on where this was built.
-            .arg(format!(
-                "-ffile-prefix-map={}=kernel",
-                self.kernel.display()
-            ))
+            .arg(format!("-ffile-prefix-map={}/=", self.root.display()))
             .arg("-c")
             .arg(source)
             .arg("-o")
@@ -170,13 +186,7 @@ impl Build<'_> {
         object
     }
 
-    fn link(&self, source: &Path, objects: &[PathBuf], program: &Path) {
-        let name = source.file_stem().unwrap_or_default();
-        let script = self
-            .kernel
-            .join("arch")
-            .join(self.target.name)
-            .join("link.ld");
+    fn link(&self, name: &OsStr, script: &Path, objects: &[PathBuf]) {
         let mut command = Command::new(&self.tools.linker);
         command
             .args([
@@ -188,7 +198,6 @@ impl Build<'_> {
             ])
             .arg(script)
             .args(objects)
-            .arg(program)
             .arg("-o")
             .arg(self.out.join(name).with_extension("elf"));
         run(&mut command);
