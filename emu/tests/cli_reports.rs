@@ -127,6 +127,12 @@ fn profiles_can_be_listed_shown_compared_and_checked() {
         &printed(&["profile", "list"]),
         &["cortex-a76", "skylake-sp"],
     );
+    let long = printed(&["profile", "list", "--long"]);
+    for line in long.lines().skip(1) {
+        let cells = line.split_whitespace().skip(1);
+        let counts: Vec<usize> = cells.map(|it| it.parse().unwrap()).collect();
+        assert_eq!(counts[0], counts[1..].iter().sum::<usize>(), "{line}");
+    }
     let shown = printed(&["profile", "show", "skylake-sp", "--set", "clock.ghz=1.25"]);
     assert_has(&shown, &["set by the user"]);
     let same = printed(&["profile", "diff", "cortex-a76", "cortex-a76"]);

@@ -24,7 +24,9 @@ background:var(--paper);font-family:system-ui,sans-serif}\
 .chart .series{fill:none;stroke-width:2;stroke-linejoin:round}\
 .chart .dot{stroke-width:2;fill:var(--paper)}\
 .chart .c0{stroke:var(--s0)}.chart .c1{stroke:var(--s1)}.chart .c2{stroke:var(--s2)}\
-.chart .c3{stroke:var(--s3)}.chart .c4{stroke:var(--s4)}.chart .c5{stroke:var(--s5)}";
+.chart .c3{stroke:var(--s3)}.chart .c4{stroke:var(--s4)}.chart .c5{stroke:var(--s5)}\
+@media(max-width:480px){.chart text{font-size:17px}.chart .title{font-size:19px}\
+.chart .quiet{font-size:15px}}";
 
 /// The rules for the page around figures.
 pub(super) const PAGE: &str = "\

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use mmuscope_emu::experiment::machines;
-use mmuscope_models::profile::{Constant, Profile};
+use mmuscope_models::profile::{Constant, Profile, Quality};
 
 use super::exit::Internal;
 use super::{Exit, output};
@@ -23,7 +23,11 @@ pub struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// Name the built-in profiles
-    List,
+    List {
+        /// Count the figures of each quality
+        #[arg(long)]
+        long: bool,
+    },
     /// Print every figure of a profile with its quality and source
     Show {
         /// A built-in profile or the path of a .toml file
@@ -62,7 +66,7 @@ enum Command {
 /// Does what the subcommand says.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let text = match &arguments.command {
-        Command::List => list()?,
+        Command::List { long } => list(*long)?,
         Command::Show { name, set, toml } => {
             let selected = machines::select(std::slice::from_ref(name), set)?;
             let profile = &selected[0].profile;
@@ -80,12 +84,29 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     Ok(Exit::Fine)
 }
 
-fn list() -> anyhow::Result<String> {
+fn list(long: bool) -> anyhow::Result<String> {
     let mut text = String::new();
     let names = Profile::names();
     let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
+    if long {
+        let _ = write!(text, "{:<width$}  figures", "");
+        for quality in Quality::ALL {
+            let _ = write!(text, "  {quality:>9}");
+        }
+        text.push('\n');
+    }
     for name in names {
         let profile = machines::find(name)?;
+        if long {
+            let figures = profile.constants();
+            let _ = write!(text, "{name:<width$}  {:>7}", figures.len());
+            for quality in Quality::ALL {
+                let count = figures.iter().filter(|it| it.quality == quality).count();
+                let _ = write!(text, "  {count:>9}");
+            }
+            text.push('\n');
+            continue;
+        }
         let (arch, about) = (profile.arch(), profile.about());
         let _ = writeln!(text, "{name:<width$}  {arch:<8} {about}");
     }

@@ -80,7 +80,7 @@ mod tests {
     fn every_row_is_read_and_rises_in_footprint() {
         assert_eq!(rows().len(), CHASES.lines().count() - 1);
         for touch in [Touch::Page, Touch::Line] {
-            for profile in ["zen3-guest", "ivy-bridge"] {
+            for profile in ["zen3-guest", "sapphire-rapids-guest", "ivy-bridge"] {
                 for curve in beside(profile, touch) {
                     assert!(curve.points.is_sorted_by(|a, b| a.footprint < b.footprint));
                     assert!(curve.points.iter().all(|it| it.nanoseconds > 0.0));

@@ -113,9 +113,21 @@ pub enum Quality {
     Fitted,
 }
 
+impl Quality {
+    /// Every quality, best first.
+    pub const ALL: [Self; 6] = [
+        Self::Read,
+        Self::Measured,
+        Self::Derived,
+        Self::Recalled,
+        Self::Estimated,
+        Self::Fitted,
+    ];
+}
+
 impl fmt::Display for Quality {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             Self::Read => "read",
             Self::Measured => "measured",
             Self::Derived => "derived",
