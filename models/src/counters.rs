@@ -309,8 +309,19 @@ tally! {
         l2: u64,
         /// Found in the third level.
         l3: u64,
-        /// Read from memory.
+        /// Read from memory of the core's own node.
         memory: u64,
+        /// Read from memory of another node.
+        remote_memory: u64,
+        /// Taken from another core of the socket, or taken away from it by a store.
+        core: u64,
+        /// The same, in another socket.
+        remote_core: u64,
+        /// Written as a whole, so that nothing had to be read.
+        unread: u64,
+        /// Of those beyond the first level: loads whose address an earlier one of them gave, so
+        /// that they could not overlap with it; counted besides.
+        dependent: u64,
     }
 }
 

@@ -188,7 +188,57 @@ impl Checker<'_> {
             let expected = format!("more than {} ({} cycles)", nearer.0, nearer.1);
             return self.fail("cache.dram_ns", format!("{dram} cycles"), expected);
         }
-        self.number("cache.overlap_factor", &cache.overlap_factor, 1.0, 100.0)
+        self.number("cache.overlap_factor", &cache.overlap_factor, 1.0, 100.0)?;
+        self.distances(nearer.1)
+    }
+
+    /// What lies further away takes longer: another core than the caches of one's own, another
+    /// node than one's own.
+    fn distances(&self, caches: f64) -> Checked {
+        let machine = self.machine;
+        let own_ns = machine.cache.dram_ns.value;
+        let caches_ns = caches / machine.clock.ghz.value;
+        let near = machine.cache.l2.latency_cycles.value / machine.clock.ghz.value;
+        let transfer = machine.cache.transfer_ns.as_ref();
+        self.rising(
+            "cache.transfer_ns",
+            transfer,
+            ("cache.l2.latency_cycles", near),
+        )?;
+        let nearer = transfer.map_or(caches_ns, |it| it.value);
+        let far = machine.cache.transfer_remote_ns.as_ref();
+        self.rising(
+            "cache.transfer_remote_ns",
+            far,
+            ("cache.transfer_ns", nearer),
+        )?;
+        let remote = machine.memory.remote_ns.as_ref();
+        self.rising("memory.remote_ns", remote, ("cache.dram_ns", own_ns))?;
+        if let Some(piece) = &machine.memory.interleave_kib {
+            self.number("memory.interleave_kib", piece, 4, 1 << 40)?;
+        }
+        match &machine.memory.node_gb_per_s {
+            Some(rate) => self.number("memory.node_gb_per_s", rate, 0.01, 100_000.0),
+            None => Ok(()),
+        }
+    }
+
+    /// A latency in nanoseconds, if given, above that of another key.
+    fn rising(
+        &self,
+        key: &str,
+        number: Option<&Sourced<f64>>,
+        (nearer, nearer_ns): (&str, f64),
+    ) -> Checked {
+        let Some(number) = number else {
+            return Ok(());
+        };
+        self.number(key, number, 1.0, 100_000.0)?;
+        if number.value < nearer_ns {
+            let expected = format!("at least {nearer} ({nearer_ns:.1} ns)");
+            return self.fail(key, number.value, expected);
+        }
+        Ok(())
     }
 
     fn cache(&self, key: &str, spec: &CacheSpec) -> Checked {
@@ -214,7 +264,7 @@ impl Checker<'_> {
             _ if self.is_arm() => {
                 self.fail("interconnect", "incomplete", "dvm_domain and dvm_window")
             }
-            _ => self.fail("interconnect", "given", "nothing: x86 has no broadcast"),
+            _ => self.fail("interconnect.dvm_*", "given", "nothing: x86 has no DVM"),
         }
     }
 

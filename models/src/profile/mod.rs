@@ -31,8 +31,8 @@ use crate::cost::{Costs, Cycles, Operation};
 
 pub use features::{Feature, Features};
 pub use spec::{
-    ArrayName, ArraySpec, Cache, CacheSpec, Clock, Cost, DvmDomain, Interconnect, Machine, Sourced,
-    TableLevel, Tlb, TlbPolicy, Topology, WalkCacheSpec, WalkerPort,
+    ArrayName, ArraySpec, Cache, CacheSpec, Clock, Cost, DvmDomain, Interconnect, Machine, Memory,
+    Sourced, TableLevel, Tlb, TlbPolicy, Topology, WalkCacheSpec, WalkerPort,
 };
 
 /// What is wrong with a profile. Every message is one line.

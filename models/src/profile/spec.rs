@@ -44,6 +44,9 @@ pub struct Machine {
     pub walk_cache: BTreeMap<TableLevel, WalkCacheSpec>,
     /// The data path.
     pub cache: Cache,
+    /// Memory nodes.
+    #[serde(default)]
+    pub memory: Memory,
     /// What cores share beside memory.
     #[serde(default)]
     pub interconnect: Interconnect,
@@ -163,8 +166,14 @@ pub struct Cache {
     pub l3: Option<CacheSpec>,
     /// From a request that misses all caches to the data, in nanoseconds.
     pub dram_ns: Sourced<f64>,
-    /// How many independent data misses overlap on average; stalls are divided by it. Walk reads
-    /// depend on each other and are not.
+    /// From a request to the data, of a line that another core of the socket has modified, or
+    /// must give up to a store, in nanoseconds. Default: as a hit in the third level.
+    pub transfer_ns: Option<Sourced<f64>>,
+    /// The same, of a core in another socket. Default: as memory of another node.
+    pub transfer_remote_ns: Option<Sourced<f64>>,
+    /// How many independent data misses overlap on average; stalls are divided by it. Walk reads,
+    /// and loads whose address another load gives, depend on each other and are not; transfers
+    /// between cores are not either.
     pub overlap_factor: Sourced<f64>,
     /// The level that table walkers read from.
     pub walker_reads: WalkerPort,
@@ -190,9 +199,26 @@ pub struct CacheSpec {
     pub ways: Sourced<usize>,
     /// From a request to the data, in core cycles.
     pub latency_cycles: Sourced<f64>,
+    /// Whether a line that leaves it leaves the nearer levels too. Default: no. Means nothing for
+    /// the first level.
+    pub inclusive: Option<Sourced<bool>>,
 }
 
-/// What cores share beside memory. Both values belong to AArch64.
+/// Memory nodes, one a socket.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// Memory goes round the nodes in pieces of this size, in KiB. Default: 64 GiB, which puts
+    /// what a guest has into the first node.
+    pub interleave_kib: Option<Sourced<u64>>,
+    /// From a request that misses all caches to data of another node, in nanoseconds. Default: as
+    /// of the own node.
+    pub remote_ns: Option<Sourced<f64>>,
+    /// What a node delivers at most, in GB (10^9 bytes) a second. Default: anything.
+    pub node_gb_per_s: Option<Sourced<f64>>,
+}
+
+/// What cores share beside memory. The first two belong to AArch64, which must have them.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interconnect {
@@ -200,6 +226,9 @@ pub struct Interconnect {
     pub dvm_domain: Option<DvmDomain>,
     /// Broadcast messages that one core can have outstanding.
     pub dvm_window: Option<Sourced<usize>>,
+    /// Whether one request can send an interrupt to several cores, so that further targets cost
+    /// `ipi_send_next`. Default: yes; otherwise each costs `ipi_send_first`.
+    pub ipi_multicast: Option<Sourced<bool>>,
 }
 
 /// Which cores share a server of broadcast maintenance.

@@ -1,18 +1,17 @@
 //! One core: its translation machinery, caches, counters and clock.
 
+use super::data::Chase;
 use super::memo::Memo;
 use super::parameters::Parameters;
 use super::{Shared, Timing, TranslationMode};
 use crate::access::{Access, AccessKind, FoundIn, Rights, Translation};
 use crate::addr::{Pa, PageSize, Va};
 use crate::arch::{Arch, Leaf, Lookup, Step, TablePointer, Verdict, WalkVisitor};
-use crate::cache::{CoreCaches, LINE_SHIFT, LineSource, lines};
 use crate::cost::{Attribution, Category, Cycles, Operation};
-use crate::counters::{Counters, Lines, PerLevel};
+use crate::counters::{Counters, PerLevel};
 use crate::interconnect::{CoreId, Outstanding};
 use crate::memory::{Peek, TableMemory};
 use crate::observer::{Observer, Removal, Walk};
-use crate::profile::WalkerPort;
 use crate::tlb::{Tlb, TlbEntry};
 use crate::walk_cache::{Spans, WalkCaches};
 
@@ -26,7 +25,7 @@ pub(super) struct Core<A: Arch> {
     fetch_memo: Memo,
     data_memo: Memo,
     walk_caches: WalkCaches<A>,
-    caches: CoreCaches,
+    pub(super) chase: Chase,
     pub(super) counters: Counters,
     pub(super) attribution: Attribution,
     pub(super) clock: Cycles,
@@ -49,7 +48,7 @@ impl<A: Arch> Core<A> {
             fetch_memo: Memo::new(),
             data_memo: Memo::new(),
             walk_caches: WalkCaches::new(&parameters.walk_caches),
-            caches: CoreCaches::new(parameters.l1d_cache, parameters.l2_cache),
+            chase: Chase::default(),
             counters: Counters::default(),
             attribution: Attribution::default(),
             clock: Cycles::ZERO,
@@ -236,7 +235,7 @@ impl<A: Arch> Core<A> {
         let outcome = A::walk(&self.context, access, start, memory, &mut seen);
         self.count_walk(access.kind, start, &seen);
         if shared.timing == Timing::Full {
-            self.charge_walk(shared, &seen);
+            self.charge_walk(shared, id, seen.steps().map(|step| step.at));
         }
         for step in seen.steps() {
             if let Some(pointer) = step.next {
@@ -279,40 +278,6 @@ impl<A: Arch> Core<A> {
         }
         for (total, new) in counts.table_updates.iter_mut().zip(seen.updates) {
             *total += new;
-        }
-    }
-
-    fn charge_walk(&mut self, shared: &mut Shared, seen: &Recorder<A>) {
-        let mut time = shared.price(Operation::Walk);
-        for step in seen.steps() {
-            let line = step.at.raw() >> LINE_SHIFT;
-            let l3 = shared.l3.get_mut(self.socket);
-            let source = match shared.parameters.walker_reads {
-                WalkerPort::L1d => self.caches.access(line, l3),
-                WalkerPort::L2 => self.caches.access_below_l1(line, l3),
-            };
-            count_line(&mut self.counters.walk_lines, source);
-            // Each read needs the one before: no overlap.
-            time += shared.parameters.latencies.of(source);
-        }
-        self.charge(Category::Walk, time);
-    }
-
-    /// Charges the stall of a data access beyond a first-level hit.
-    #[inline]
-    pub(super) fn charge_data(&mut self, shared: &mut Shared, kind: AccessKind, pa: Pa, size: u32) {
-        if shared.timing == Timing::Off || kind == AccessKind::Fetch {
-            return;
-        }
-        let (first, last) = lines(pa, size);
-        for line in first..=last {
-            let l3 = shared.l3.get_mut(self.socket);
-            let source = self.caches.access(line, l3);
-            count_line(&mut self.counters.data_lines, source);
-            if source != LineSource::L1d {
-                let stall = shared.parameters.data_stalls.of(source);
-                self.charge(Category::Data, stall);
-            }
         }
     }
 
@@ -434,15 +399,6 @@ const fn untranslated(pa: Pa) -> Translation {
         },
         found_in: FoundIn::MmuOff,
     }
-}
-
-fn count_line(lines: &mut Lines, source: LineSource) {
-    *match source {
-        LineSource::L1d => &mut lines.l1d,
-        LineSource::L2 => &mut lines.l2,
-        LineSource::L3 => &mut lines.l3,
-        LineSource::Memory => &mut lines.memory,
-    } += 1;
 }
 
 /// More descriptor reads than any walk makes: five levels, and the last one again when a

@@ -12,6 +12,7 @@
 //! then.
 
 mod core;
+mod data;
 mod events;
 mod memo;
 mod parameters;
@@ -19,7 +20,7 @@ mod parameters;
 use crate::access::{Access, Translation};
 use crate::addr::Pa;
 use crate::arch::Arch;
-use crate::cache::LineCache;
+use crate::cache::DataPath;
 use crate::cost::{Attribution, Category, Cycles, Operation};
 use crate::counters::Counters;
 use crate::interconnect::Dvm;
@@ -65,8 +66,7 @@ pub enum Timing {
 struct Shared {
     parameters: Parameters,
     timing: Timing,
-    /// One per socket; none if the machine has no third level.
-    l3: Vec<LineCache>,
+    data: DataPath,
     /// One per broadcast domain.
     dvm: Vec<Dvm>,
 }
@@ -116,7 +116,7 @@ impl<A: Arch, O: Observer<A>> System<A, O> {
                 .map(|index| Core::new(&parameters, index / per_socket, mode))
                 .collect(),
             shared: Shared {
-                l3: parameters.l3_caches(profile.sockets()),
+                data: DataPath::new(data::machine(profile, cores)),
                 dvm: vec![Dvm::default(); profile.sockets()],
                 timing: Timing::default(),
                 parameters,
@@ -211,7 +211,7 @@ impl<A: Arch, O: Observer<A>> System<A, O> {
             &mut self.observer,
         );
         if let Ok(translation) = &outcome {
-            state.charge_data(&mut self.shared, access.kind, translation.pa, size);
+            state.charge_data(&mut self.shared, core, access, translation.pa, size, memory);
         }
         self.observer.access(core, access, &outcome);
         outcome

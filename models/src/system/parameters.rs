@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::data::DataTiming;
 use crate::addr::Level;
-use crate::cache::{CacheShape, Latencies, LineCache};
-use crate::cost::{Costs, Cycles, Operation};
+use crate::cost::{Costs, Operation};
 use crate::interconnect::DvmTiming;
-use crate::profile::{
-    ArrayName, ArraySpec, CacheSpec, DvmDomain, Machine, Profile, TlbPolicy, WalkerPort,
-};
+use crate::profile::{ArrayName, ArraySpec, DvmDomain, Machine, Profile, TlbPolicy, WalkerPort};
 use crate::tlb::{ArrayShape, LevelShape};
 use crate::walk_cache::WalkCacheShape;
 
@@ -18,12 +16,7 @@ pub(super) struct Parameters {
     pub(super) l1d: LevelShape,
     pub(super) l2: LevelShape,
     pub(super) walk_caches: WalkCacheShape,
-    pub(super) l1d_cache: CacheShape,
-    pub(super) l2_cache: CacheShape,
-    l3_cache: Option<CacheShape>,
-    pub(super) latencies: Latencies,
-    /// What a data access stalls for beyond a first-level hit, overlap included.
-    pub(super) data_stalls: Latencies,
+    pub(super) data: DataTiming,
     pub(super) walker_reads: WalkerPort,
     pub(super) dvm: DvmTiming,
     pub(super) dvm_by_socket: bool,
@@ -34,7 +27,6 @@ impl Parameters {
     pub(super) fn of(profile: &Profile) -> Self {
         let machine = profile.machine();
         let costs = profile.costs().clone();
-        let latencies = latencies(profile);
         let interconnect = &machine.interconnect;
         let TlbPolicy {
             l1_groups,
@@ -48,11 +40,7 @@ impl Parameters {
             l1d: l1(&machine.tlb.l1d),
             l2: level(&machine.tlb.l2, l2_groups.value, l2_fractures.value),
             walk_caches: walk_caches(machine),
-            l1d_cache: cache(&machine.cache.l1d),
-            l2_cache: cache(&machine.cache.l2),
-            l3_cache: machine.cache.l3.as_ref().map(cache),
-            latencies,
-            data_stalls: data_stalls(&latencies, machine.cache.overlap_factor.value),
+            data: DataTiming::of(profile),
             walker_reads: machine.cache.walker_reads,
             dvm: DvmTiming {
                 latency: costs.of(Operation::DvmLatency),
@@ -63,11 +51,6 @@ impl Parameters {
             dvm_by_socket: interconnect.dvm_domain == Some(DvmDomain::Socket),
             costs,
         }
-    }
-
-    pub(super) fn l3_caches(&self, sockets: usize) -> Vec<LineCache> {
-        let shape = self.l3_cache.iter().cycle();
-        shape.take(sockets).map(|s| LineCache::new(*s)).collect()
     }
 }
 
@@ -94,34 +77,4 @@ fn walk_caches(machine: &Machine) -> WalkCacheShape {
         shape.in_l2_tlb[level] = spec.in_l2_tlb.as_ref().is_some_and(|there| there.value);
     }
     shape
-}
-
-fn cache(spec: &CacheSpec) -> CacheShape {
-    let lines = spec.size_kib.value * 1024 / 64;
-    CacheShape {
-        sets: lines / spec.ways.value,
-        ways: spec.ways.value,
-    }
-}
-
-fn latencies(profile: &Profile) -> Latencies {
-    let spec = &profile.machine().cache;
-    let memory = profile.cycles(spec.dram_ns.value);
-    let of = |level: &CacheSpec| Cycles::from_f64(level.latency_cycles.value);
-    Latencies {
-        l1d: of(&spec.l1d),
-        l2: of(&spec.l2),
-        l3: spec.l3.as_ref().map_or(memory, of),
-        memory,
-    }
-}
-
-fn data_stalls(latencies: &Latencies, overlap: f64) -> Latencies {
-    let stall = |latency: Cycles| Cycles::from_f64((latency - latencies.l1d).as_f64() / overlap);
-    Latencies {
-        l1d: Cycles::ZERO,
-        l2: stall(latencies.l2),
-        l3: stall(latencies.l3),
-        memory: stall(latencies.memory),
-    }
 }
