@@ -12,6 +12,7 @@
 //! tlb, walk_cache, cache      what a core caches: translations, table pointers, memory lines
 //! interconnect                what cores share: the broadcast server and the interrupt fabric
 //! profile, cost               what a machine looks like, and what its operations cost
+//! sensitivity                 the interval that uncertain constants span
 //! tables                      which frames hold translation tables, and what stores to them mean
 //! counters, observer          what comes out: exact counts, and a hook for every event
 //! system                      cores and interconnect under one profile
@@ -28,6 +29,7 @@ pub mod interconnect;
 pub mod memory;
 pub mod observer;
 pub mod profile;
+pub mod sensitivity;
 pub mod system;
 pub mod tables;
 pub mod tlb;

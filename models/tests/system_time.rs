@@ -3,9 +3,10 @@
 mod world;
 
 use mmuscope_models::aarch64::Aarch64;
-use mmuscope_models::access::AccessKind;
+use mmuscope_models::access::{AccessKind, Privilege};
 use mmuscope_models::cost::{Category, Cycles, Operation};
 use mmuscope_models::profile::Profile;
+use mmuscope_models::sensitivity::{Recorded, Sensitivity};
 use mmuscope_models::system::{
     Barrier, ContextRegister, CoreId, Domain, ExceptionKind, InstructionMix, OrderedAccesses,
     System, Timing,
@@ -107,6 +108,85 @@ fn interrupts_are_charged_to_sender_and_receiver() {
     assert_eq!(attribution.get(Category::IpiReceive), receive);
     assert_eq!(world.system.counters(CPU).ipis_sent, 2);
     assert_eq!(world.system.counters(OTHER).ipis_received, 1);
+}
+
+#[test]
+fn a_machine_without_multicast_pays_every_target_in_full() {
+    let mut profile = Profile::builtin(X86_64::PROFILE).unwrap();
+    let one = "ipi_multicast = { value = false, source = \"a test\", quality = \"read\" }";
+    let text = format!("{}\n[interconnect]\n{one}\n", profile.to_toml());
+    let sent = |profile: &Profile| {
+        let mut system = System::<X86_64>::new(profile, 4, ()).unwrap();
+        for target in 1..4 {
+            system.ipi_send(CPU, CoreId::new(target));
+        }
+        system.clock(CPU)
+    };
+    let (first, next) = (Operation::IpiSendFirst, Operation::IpiSendNext);
+    let (first, next) = (price::<X86_64>(first), price::<X86_64>(next));
+    assert_eq!(sent(&profile), first + next.times(2));
+    profile = Profile::parse(&text).unwrap();
+    assert_eq!(sent(&profile), first.times(3));
+}
+
+#[test]
+fn isolated_tables_are_changed_where_user_mode_is_left_and_entered() {
+    let profile = Profile::builtin(X86_64::PROFILE).unwrap();
+    let spent = |isolates, from| {
+        let mut system = System::<X86_64>::new(&profile, 1, ()).unwrap();
+        system.set_isolation(isolates);
+        system.exception_entry(CPU, ExceptionKind::Syscall, from);
+        // An interrupt of the kernel changes nothing.
+        system.exception_entry(CPU, ExceptionKind::Interrupt, Privilege::Supervisor);
+        system.exception_exit(CPU, ExceptionKind::Interrupt);
+        system.exception_exit(CPU, ExceptionKind::Syscall);
+        system.attribution(CPU).get(Category::Exception)
+    };
+    let plain = spent(false, Privilege::User);
+    assert_eq!(spent(true, Privilege::Supervisor), plain);
+    let switch = price::<X86_64>(Operation::Cr3Keep);
+    assert_eq!(spent(true, Privilege::User), plain + switch.times(2));
+}
+
+#[test]
+fn time_in_interrupts_is_known_from_acknowledgement_to_exit() {
+    let mut world = World::<X86_64>::new(2);
+    let arrival = world.system.ipi_send(CPU, OTHER);
+    world.system.ipi_receive(OTHER, arrival);
+    world
+        .system
+        .exception_entry(OTHER, ExceptionKind::Interrupt, Privilege::User);
+    let mix = InstructionMix {
+        integer: 100,
+        ..InstructionMix::default()
+    };
+    world.system.retire(OTHER, &mix);
+    let inside = world.system.interrupted(OTHER);
+    world.system.exception_exit(OTHER, ExceptionKind::Interrupt);
+    world.system.retire(OTHER, &mix);
+    let outside = world.system.interrupted(OTHER);
+    assert!(inside < outside);
+    assert_eq!(
+        outside,
+        world.system.clock(OTHER) - arrival - price::<X86_64>(Operation::Integer).times(100)
+    );
+    assert_eq!(world.system.interrupted(CPU), Cycles::ZERO);
+}
+
+#[test]
+fn walks_that_an_invalidation_made_necessary_are_told_apart() {
+    let mut world = World::<Aarch64>::new(1);
+    world.map_pages(0x4000_0000, 2);
+    world.load(0x4000_0000);
+    assert_eq!(spent(&world, CPU, Category::Refill), Cycles::ZERO);
+    let first = spent(&world, CPU, Category::Walk);
+    world.system.invalidate(CPU, &tlbi(7, 0, 0));
+    world.load(0x4000_0000);
+    assert!(spent(&world, CPU, Category::Refill) > Cycles::ZERO);
+    assert_eq!(spent(&world, CPU, Category::Walk), first);
+    // Never cached, so that nothing was taken away.
+    world.load(0x4000_1000);
+    assert!(spent(&world, CPU, Category::Walk) > first);
 }
 
 #[test]
@@ -216,7 +296,7 @@ fn apply(world: &mut World<Aarch64>, event: &Event) {
         Event::Barrier(c, _) => system.barrier(core(c), DSB_ISH),
         Event::ContextWrite(c) => system.context_write(core(c), ContextRegister::Ttbr0),
         Event::Exception(c) => {
-            system.exception_entry(core(c), ExceptionKind::Syscall);
+            system.exception_entry(core(c), ExceptionKind::Syscall, Privilege::User);
             system.exception_exit(core(c), ExceptionKind::Syscall);
         }
         Event::Ipi(a, b) => {
@@ -247,6 +327,35 @@ proptest! {
                 prop_assert!(now >= *clock);
                 *clock = now;
                 prop_assert_eq!(world.system.attribution(core).total(), now);
+            }
+        }
+    }
+
+    /// What was recorded accounts for the whole clock: priced again under the same constants, it
+    /// gives the same time.
+    #[test]
+    fn a_record_priced_again_gives_the_same_time(
+        events in prop::collection::vec(event(), 1..200),
+    ) {
+        let mut world = World::<Aarch64>::new(4);
+        for event in &events {
+            apply(&mut world, event);
+        }
+        let certain = Profile::builtin(Aarch64::PROFILE).unwrap().to_toml();
+        let certain = ["derived", "recalled", "estimated"]
+            .iter()
+            .fold(certain, |text, quality| text.replace(&format!("\"{quality}\""), "\"read\""));
+        let sensitivity = Sensitivity::new(&Profile::parse(&certain).unwrap());
+        let system = &world.system;
+        let cores: Vec<_> = (0..4).map(CoreId::new).map(|core| Recorded {
+            counters: system.counters(core),
+            ledger: system.ledger(core),
+            attribution: system.attribution(core),
+        }).collect();
+        for (n, core) in cores.iter().enumerate() {
+            let clock = core.attribution.total().as_f64();
+            for time in sensitivity.times(&cores, n) {
+                prop_assert!((time - clock).abs() <= clock * 1e-9, "{time} {clock}");
             }
         }
     }

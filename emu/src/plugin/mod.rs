@@ -54,7 +54,7 @@ use mmuscope_models::access::AccessKind;
 use mmuscope_models::addr::Va;
 use mmuscope_models::cost::{Attribution, Cycles};
 use mmuscope_models::counters::Counters;
-use mmuscope_models::profile::{Profile, ProfileError};
+use mmuscope_models::profile::{Feature, Profile, ProfileError};
 use mmuscope_models::system::{CoreId, System, Timing, TranslationMode};
 use thiserror::Error;
 use unicorn_engine::{HookType, MemType, Prot, TlbType, Unicorn, uc_error};
@@ -176,6 +176,9 @@ pub fn attach<'a, A: EmuArch, D: 'a>(
 }
 
 /// The state that `cores` virtual CPUs will share.
+/// The feature bit of page-table isolation.
+const ISOLATION: u64 = 1 << Feature::Pti as u64;
+
 pub(crate) fn share<A: EmuArch>(
     ram: Ram,
     config: &Config<'_>,
@@ -184,6 +187,7 @@ pub(crate) fn share<A: EmuArch>(
     let mut system = System::new(config.profile, cores, ())?;
     system.set_mode(config.mode);
     system.set_timing(config.timing);
+    system.set_isolation(config.features & ISOLATION != 0);
     let lines = (cores > 1).then(|| Lines::new(ram.base(), ram.size()));
     Ok(Rc::new(RefCell::new(Shared {
         system,

@@ -53,11 +53,19 @@ pub const EXACTNESS: Exactness = Exactness {
 fn priced_by(category: Category) -> &'static [&'static str] {
     match category {
         Category::Execute => &[
-            "integer", "load", "store", "atomic", "branch", "system", "other",
+            "integer",
+            "load",
+            "store",
+            "atomic",
+            "branch",
+            "system",
+            "other",
+            "block_line",
         ],
-        Category::Data => &["cache."],
+        Category::Data => &["cache.", "memory."],
+        Category::Sharing => &["transfer_ns", "transfer_remote_ns"],
         Category::L2Tlb => &["l2_tlb_hit"],
-        Category::Walk => &["walk", "cache."],
+        Category::Walk | Category::Refill => &["walk", "cache.", "memory."],
         Category::Invalidate => &[
             "tlbi_issue",
             "tlbi_local",
@@ -78,6 +86,7 @@ fn priced_by(category: Category) -> &'static [&'static str] {
             "interrupt_exit",
             "syscall_entry",
             "syscall_exit",
+            "isolation_switch",
         ],
         Category::IpiSend => &["ipi_send_first", "ipi_send_next"],
         Category::IpiReceive => &["ipi_receive", "ipi_flight", "ipi_flight_remote"],

@@ -273,6 +273,9 @@ impl Checker<'_> {
         let key = operation.key();
         let wanted = match operation.applies() {
             Applies::Everywhere => true,
+            Applies::Optional => {
+                cost.cycles.contains_key(&operation) || cost.ns.contains_key(&operation)
+            }
             Applies::Aarch64 => self.is_arm(),
             Applies::X86 => !self.is_arm(),
         };

@@ -123,6 +123,20 @@ impl Quality {
         Self::Estimated,
         Self::Fitted,
     ];
+
+    /// How far off a value of this quality may be: it lies between itself divided and multiplied
+    /// by one plus this. A stated convention for intervals, not a measurement.
+    #[must_use]
+    pub const fn range(self) -> f64 {
+        match self {
+            Self::Read => 0.0,
+            Self::Measured => 0.1,
+            Self::Derived => 0.15,
+            Self::Recalled => 0.2,
+            Self::Fitted => 0.25,
+            Self::Estimated => 0.5,
+        }
+    }
 }
 
 impl fmt::Display for Quality {
@@ -332,6 +346,8 @@ fn resolve_costs(machine: &Machine) -> Costs {
             costs.set(*operation, Cycles::from_f64(cycles.value));
         } else if let Some(ns) = machine.cost.ns.get(operation) {
             costs.set(*operation, Cycles::from_f64(ns.value * ghz));
+        } else if let Some((other, times)) = operation.fallback() {
+            costs.set(*operation, costs.of(other).times(times));
         }
     }
     costs

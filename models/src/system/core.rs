@@ -1,13 +1,14 @@
 //! One core: its translation machinery, caches, counters and clock.
 
 use super::data::Chase;
+use super::exceptions::Interrupted;
 use super::memo::Memo;
 use super::parameters::Parameters;
 use super::{Shared, Timing, TranslationMode};
 use crate::access::{Access, AccessKind, FoundIn, Rights, Translation};
 use crate::addr::{Pa, PageSize, Va};
 use crate::arch::{Arch, Leaf, Lookup, Step, TablePointer, Verdict, WalkVisitor};
-use crate::cost::{Attribution, Category, Cycles, Operation};
+use crate::cost::{Attribution, Category, Cycles, Ledger, Operation};
 use crate::counters::{Counters, PerLevel};
 use crate::interconnect::{CoreId, Outstanding};
 use crate::memory::{Peek, TableMemory};
@@ -28,6 +29,8 @@ pub(super) struct Core<A: Arch> {
     pub(super) chase: Chase,
     pub(super) counters: Counters,
     pub(super) attribution: Attribution,
+    pub(super) ledger: Ledger,
+    pub(super) interrupted: Interrupted,
     pub(super) clock: Cycles,
     pub(super) outstanding: Outstanding,
     pub(super) socket: usize,
@@ -51,6 +54,8 @@ impl<A: Arch> Core<A> {
             chase: Chase::default(),
             counters: Counters::default(),
             attribution: Attribution::default(),
+            ledger: Ledger::default(),
+            interrupted: Interrupted::default(),
             clock: Cycles::ZERO,
             outstanding: Outstanding::default(),
             socket,
@@ -89,6 +94,12 @@ impl<A: Arch> Core<A> {
     pub(super) fn charge(&mut self, category: Category, cycles: Cycles) {
         self.clock += cycles;
         self.attribution.charge(category, cycles);
+    }
+
+    /// Charges one operation at its price.
+    pub(super) fn pay(&mut self, shared: &Shared, category: Category, operation: Operation) {
+        self.ledger.count(operation);
+        self.charge(category, shared.price(operation));
     }
 
     #[inline]
@@ -196,7 +207,7 @@ impl<A: Arch> Core<A> {
         counts.l2_hits += 1;
         self.l2.touch(place);
         if shared.timing == Timing::Full {
-            self.charge(Category::L2Tlb, shared.price(Operation::L2TlbHit));
+            self.pay(shared, Category::L2Tlb, Operation::L2TlbHit);
         }
         let leaf = around(&entry.leaf, va);
         self.fill_l1(kind, va, &leaf);
@@ -234,8 +245,17 @@ impl<A: Arch> Core<A> {
         let mut seen = Recorder::new();
         let outcome = A::walk(&self.context, access, start, memory, &mut seen);
         self.count_walk(access.kind, start, &seen);
+        let refills = matches!(&outcome, Ok(leaf) if self.l2.was_removed(va, leaf));
+        if refills {
+            self.counters.side_mut(access.kind).refills += 1;
+        }
         if shared.timing == Timing::Full {
-            self.charge_walk(shared, id, seen.steps().map(|step| step.at));
+            let category = if refills {
+                Category::Refill
+            } else {
+                Category::Walk
+            };
+            self.charge_walk(shared, id, category, seen.steps().map(|step| step.at));
         }
         for step in seen.steps() {
             if let Some(pointer) = step.next {
@@ -255,9 +275,6 @@ impl<A: Arch> Core<A> {
             Ok(leaf) => leaf,
             Err(fault) => return Err(self.fault(access, fault)),
         };
-        if self.l2.was_removed(va, &leaf) {
-            self.counters.side_mut(access.kind).refills += 1;
-        }
         self.l2.fill(va, &leaf);
         self.fill_l1(access.kind, va, &leaf);
         Ok(leaf)

@@ -146,6 +146,7 @@ impl<A: Arch> Core<A> {
         &mut self,
         shared: &mut Shared,
         id: CoreId,
+        category: Category,
         reads: impl Iterator<Item = Pa>,
     ) {
         let request = match shared.parameters.walker_reads {
@@ -162,7 +163,8 @@ impl<A: Arch> Core<A> {
             // Each read needs the one before: no overlap.
             time += shared.parameters.data.latencies.of(served.source) + served.queued;
         }
-        self.charge(Category::Walk, time);
+        self.ledger.count(Operation::Walk);
+        self.charge(category, time);
     }
 
     /// Charges the stall of a data access beyond a first-level hit.
@@ -176,13 +178,16 @@ impl<A: Arch> Core<A> {
         size: u32,
         memory: &impl TableMemory,
     ) {
-        let request = match access.kind {
-            AccessKind::Load => Request::Load,
-            AccessKind::Store => Request::Store,
-            AccessKind::Fetch => return,
-        };
-        if shared.timing == Timing::Off {
+        if shared.timing == Timing::Off || access.kind == AccessKind::Fetch {
             return;
+        }
+        let request = match access.kind {
+            AccessKind::Load | AccessKind::Fetch => Request::Load,
+            AccessKind::Store if is_line(pa, size) => Request::WholeLine,
+            AccessKind::Store => Request::Store,
+        };
+        if is_line(pa, size) {
+            self.pay(shared, Category::Execute, Operation::BlockLine);
         }
         let (first, last) = lines(pa, size);
         for line in first..=last {
@@ -215,8 +220,18 @@ impl<A: Arch> Core<A> {
             self.chase
                 .remember(memory.read_descriptor(word).unwrap_or(0));
         }
-        self.charge(Category::Data, stalls.of(served.source) + served.queued);
+        let category = if served.source.is_transfer() {
+            Category::Sharing
+        } else {
+            Category::Data
+        };
+        self.charge(category, stalls.of(served.source) + served.queued);
     }
+}
+
+/// Whether an access is one line as a whole: what block operations do.
+const fn is_line(pa: Pa, size: u32) -> bool {
+    size == 1 << LINE_SHIFT && pa.raw() & ((1 << LINE_SHIFT) - 1) == 0
 }
 
 fn count_line(lines: &mut Lines, source: LineSource) {

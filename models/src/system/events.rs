@@ -1,5 +1,5 @@
-//! The events that are not accesses: retirement, invalidations, barriers, register writes,
-//! exceptions and inter-processor interrupts.
+//! The events that are not accesses: retirement, invalidations, barriers, register writes and
+//! inter-processor interrupts. Exceptions have a file of their own.
 
 use super::{CoreId, System, Timing};
 use crate::arch::{Arch, Reach};
@@ -131,17 +131,6 @@ pub enum ContextRegister {
     Efer,
 }
 
-/// Why an exception handler is entered.
-#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
-pub enum ExceptionKind {
-    /// A fault or another synchronous exception.
-    Sync,
-    /// An interrupt.
-    Interrupt,
-    /// A system call.
-    Syscall,
-}
-
 impl<A: Arch, O: Observer<A>> System<A, O> {
     /// Counts and charges retired instructions.
     #[inline]
@@ -271,37 +260,15 @@ impl<A: Arch, O: Observer<A>> System<A, O> {
         }
     }
 
-    /// Enters an exception handler.
-    pub fn exception_entry(&mut self, core: CoreId, kind: ExceptionKind) {
-        let counts = &mut self.cores[core.index()].counters.exceptions;
-        let (counter, operation) = match kind {
-            ExceptionKind::Sync => (&mut counts.sync, Operation::ExceptionEntry),
-            ExceptionKind::Interrupt => (&mut counts.interrupt, Operation::InterruptEntry),
-            ExceptionKind::Syscall => (&mut counts.syscall, Operation::SyscallEntry),
-        };
-        *counter += 1;
-        self.charge(core, Category::Exception, operation);
-    }
-
-    /// Returns from a handler that was entered for `kind`.
-    pub fn exception_exit(&mut self, core: CoreId, kind: ExceptionKind) {
-        self.cores[core.index()].counters.exceptions.returns += 1;
-        let operation = match kind {
-            ExceptionKind::Sync => Operation::ExceptionExit,
-            ExceptionKind::Interrupt => Operation::InterruptExit,
-            ExceptionKind::Syscall => Operation::SyscallExit,
-        };
-        self.charge(core, Category::Exception, operation);
-    }
-
     /// Sends an inter-processor interrupt. Further sends before anything else is charged to the
-    /// sender are further targets of the same request, and cheaper. Returns when the interrupt
+    /// sender are further targets of the same request, and cheaper, on machines that can address
+    /// several with one. Returns when the interrupt
     /// reaches the target, in the time that all clocks share.
     pub fn ipi_send(&mut self, from: CoreId, to: CoreId) -> Cycles {
         let same_request = {
             let sender = &mut self.cores[from.index()];
             sender.counters.ipis_sent += 1;
-            sender.ipi_sent_at == Some(sender.clock)
+            self.shared.parameters.ipi_multicast && sender.ipi_sent_at == Some(sender.clock)
         };
         let operation = if same_request {
             Operation::IpiSendNext
@@ -337,7 +304,10 @@ impl<A: Arch, O: Observer<A>> System<A, O> {
     pub fn ipi_receive(&mut self, core: CoreId, arrival: Cycles) {
         self.wait_until(core, arrival);
         self.cores[core.index()].counters.ipis_received += 1;
+        let before = self.clock(core);
         self.charge(core, Category::IpiReceive, Operation::IpiReceive);
+        let state = &mut self.cores[core.index()];
+        state.interrupted.add(state.clock - before);
     }
 
     /// Lets an idle core's clock run on to `time`, if it is not there yet.

@@ -14,6 +14,7 @@
 mod core;
 mod data;
 mod events;
+mod exceptions;
 mod memo;
 mod parameters;
 
@@ -21,7 +22,7 @@ use crate::access::{Access, Translation};
 use crate::addr::Pa;
 use crate::arch::Arch;
 use crate::cache::DataPath;
-use crate::cost::{Attribution, Category, Cycles, Operation};
+use crate::cost::{Attribution, Category, Cycles, Ledger, Operation};
 use crate::counters::Counters;
 use crate::interconnect::Dvm;
 use crate::memory::TableMemory;
@@ -32,9 +33,8 @@ use crate::tables::Tables;
 use self::core::Core;
 use self::parameters::Parameters;
 
-pub use self::events::{
-    Barrier, ContextRegister, Domain, ExceptionKind, InstructionMix, OrderedAccesses,
-};
+pub use self::events::{Barrier, ContextRegister, Domain, InstructionMix, OrderedAccesses};
+pub use self::exceptions::ExceptionKind;
 pub use crate::interconnect::CoreId;
 
 /// How addresses are translated.
@@ -66,6 +66,8 @@ pub enum Timing {
 struct Shared {
     parameters: Parameters,
     timing: Timing,
+    /// Software isolates page tables.
+    isolates: bool,
     data: DataPath,
     /// One per broadcast domain.
     dvm: Vec<Dvm>,
@@ -119,6 +121,7 @@ impl<A: Arch, O: Observer<A>> System<A, O> {
                 data: DataPath::new(data::machine(profile, cores)),
                 dvm: vec![Dvm::default(); profile.sockets()],
                 timing: Timing::default(),
+                isolates: false,
                 parameters,
             },
             tables: Tables::new(),
@@ -276,13 +279,20 @@ impl<A: Arch, O: Observer<A>> System<A, O> {
     /// What a core's time went to. The categories sum to its clock.
     #[must_use]
     pub fn attribution(&self, core: CoreId) -> &Attribution {
-        &self.cores[core.index()].attribution
+        let state = &self.cores[core.index()];
+        debug_assert_eq!(state.attribution.total(), state.clock);
+        &state.attribution
+    }
+
+    /// How often a core has paid each price.
+    #[must_use]
+    pub fn ledger(&self, core: CoreId) -> &Ledger {
+        &self.cores[core.index()].ledger
     }
 
     fn charge(&mut self, core: CoreId, category: Category, operation: Operation) {
         if self.shared.timing == Timing::Full {
-            let price = self.shared.price(operation);
-            self.cores[core.index()].charge(category, price);
+            self.cores[core.index()].pay(&self.shared, category, operation);
         }
     }
 }

@@ -20,6 +20,7 @@ pub(super) struct Parameters {
     pub(super) walker_reads: WalkerPort,
     pub(super) dvm: DvmTiming,
     pub(super) dvm_by_socket: bool,
+    pub(super) ipi_multicast: bool,
     pub(super) costs: Costs,
 }
 
@@ -48,6 +49,10 @@ impl Parameters {
                 sync: costs.of(Operation::DvmSync),
                 window: interconnect.dvm_window.as_ref().map_or(1, |w| w.value),
             },
+            ipi_multicast: interconnect
+                .ipi_multicast
+                .as_ref()
+                .is_none_or(|it| it.value),
             dvm_by_socket: interconnect.dvm_domain == Some(DvmDomain::Socket),
             costs,
         }

@@ -6,7 +6,7 @@ use mmuscope_models::system::ExceptionKind;
 use unicorn_engine::{RegisterARM64, Unicorn, uc_error};
 
 use super::{PSTATE_ENTRY, SPSR, instruction_at, refused};
-use crate::arch::Trap;
+use crate::arch::{EmuArch, Trap};
 use crate::plugin::{Exit, Handle, RunError, Shared, Vcpu};
 
 /// The engine's exception numbers.
@@ -64,8 +64,9 @@ pub fn enter<D>(
     handle: &Handle<Aarch64>,
     entry: Entry,
 ) -> Result<(), RunError> {
+    let from = Aarch64::privilege(uc);
     handle.with(|vcpu, shared| {
-        shared.system.exception_entry(vcpu.core, entry.kind);
+        shared.system.exception_entry(vcpu.core, entry.kind, from);
         vcpu.exceptions.push(entry.kind);
         vcpu.privilege = Privilege::Supervisor;
     });

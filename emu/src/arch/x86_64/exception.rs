@@ -173,9 +173,10 @@ pub fn enter<D>(
     let rflags = uc.reg_read(RegisterX86::RFLAGS)?;
     let cs = uc.reg_read(RegisterX86::CS)?;
     let ss = uc.reg_read(RegisterX86::SS)?;
-    let from_user = X86_64::privilege(uc) == Privilege::User;
+    let from = X86_64::privilege(uc);
+    let from_user = from == Privilege::User;
     handle.with(|vcpu, shared| {
-        shared.system.exception_entry(vcpu.core, event.kind);
+        shared.system.exception_entry(vcpu.core, event.kind, from);
         vcpu.exceptions.push(event.kind);
         vcpu.privilege = Privilege::Supervisor;
     });
@@ -235,7 +236,7 @@ pub fn syscall<D>(uc: &mut Unicorn<'_, D>, handle: &Handle<X86_64>) -> Result<()
     let (star, lstar, fmask) = handle.with(|vcpu, shared| {
         shared
             .system
-            .exception_entry(vcpu.core, ExceptionKind::Syscall);
+            .exception_entry(vcpu.core, ExceptionKind::Syscall, Privilege::User);
         vcpu.exceptions.push(ExceptionKind::Syscall);
         vcpu.privilege = Privilege::Supervisor;
         (vcpu.cpu.star, vcpu.cpu.lstar, vcpu.cpu.fmask)
