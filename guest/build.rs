@@ -153,9 +153,6 @@ impl Build<'_> {
 
     fn walk_server(&self) {
         let dir = self.root.join("walkserver").join(self.target.name);
-        if !dir.is_dir() {
-            return;
-        }
         let objects: Vec<PathBuf> = sources(&dir)
             .iter()
             .map(|source| self.compile(source, &[]))

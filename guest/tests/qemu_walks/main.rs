@@ -2,7 +2,7 @@
 //!
 //! A small server of ours (`walkserver/`) runs bare-metal under QEMU's full-system emulator and
 //! answers translation requests with the processor's own means: address translation instructions
-//! on AArch64. Requests, answers and random translation tables lie in the guest's RAM,
+//! on AArch64, loads, stores and fetches at CPL 0 and 3 on x86-64. Requests, answers and random translation tables lie in the guest's RAM,
 //! a file that the test maps as well. The same tables and registers go to this project's walkers;
 //! every answer must agree, or differ as a listed deviation of QEMU says.
 //!
@@ -20,6 +20,7 @@ mod emulator;
 mod ram;
 mod random;
 mod tally;
+mod x86;
 
 use std::env;
 use std::path::Path;
@@ -69,4 +70,15 @@ fn aarch64_walks_agree_with_qemu() {
         aarch64::round(rng, &features, dir, tally);
     };
     run(&aarch64::MACHINE, dir.path(), round, aarch64::REQUIRED);
+}
+
+#[test]
+#[ignore = "needs qemu-system-x86_64 and minutes: make test-long"]
+fn x86_walks_agree_with_qemu() {
+    let dir = tempfile::tempdir().unwrap();
+    let features = x86::features(dir.path());
+    let round = |rng: &mut Rng, dir: &Path, tally: &mut Tally| {
+        x86::round(rng, &features, dir, tally);
+    };
+    run(&x86::MACHINE, dir.path(), round, x86::REQUIRED);
 }

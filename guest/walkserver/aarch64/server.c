@@ -94,10 +94,10 @@ static struct request *answer(struct request *r)
 	r->result = translate(r->op, r->va);
 	r->esr = taken == MAY_TAKE ? 0 : taken;
 	taken = 0;
-	for (u64 i = 0; i < r->watches; i++) {
+	for (u64 i = 0; i < r->watches; i++)
 		watch[i].after = *(volatile u64 *)watch[i].address;
+	for (u64 i = 0; i < r->watches; i++)
 		*(volatile u64 *)watch[i].address = before[i];
-	}
 	return (struct request *)(watch + r->watches);
 }
 
