@@ -35,6 +35,7 @@ const TABLES: &[(&str, &str)] = &[
         "cache",
         "The data path: sizes in KiB, latencies in core cycles or, with _ns, in nanoseconds.",
     ),
+    ("memory", "Memory nodes, one a socket."),
     ("interconnect", "What cores share beside memory."),
     (
         "cost.cycles",

@@ -197,3 +197,35 @@ fn errors_know_the_path_of_what_is_wrong() {
     );
     assert_eq!(key("name = ", "name = = "), None);
 }
+
+#[test]
+fn the_page_about_profiles_names_every_key() {
+    let page = include_str!("../../../docs/profiles.md");
+    let quoted =
+        |word: &str| page.contains(&format!("`{word}`")) || page.contains(&format!(".{word}`"));
+    for operation in Operation::ALL {
+        assert!(quoted(operation.key()), "{}", operation.key());
+    }
+    for feature in Feature::ALL {
+        assert!(quoted(feature.name()), "{}", feature.name());
+    }
+    for category in crate::cost::Category::ALL {
+        assert!(quoted(category.name()), "{}", category.name());
+    }
+    for quality in Quality::ALL {
+        assert!(quoted(&quality.to_string()), "{quality}");
+    }
+    // Keys of all built-in profiles; names of arrays and units of prices are free.
+    for constant in Profile::names()
+        .into_iter()
+        .flat_map(|it| Profile::builtin(it).unwrap().constants())
+    {
+        let last = constant
+            .key
+            .rsplit('.')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        assert!(quoted(&last), "{}", constant.key);
+    }
+}
