@@ -1,8 +1,8 @@
 //! The walkers against QEMU, in random walks.
 //!
 //! A small server of ours (`walkserver/`) runs bare-metal under QEMU's full-system emulator and
-//! answers translation requests with the processor's own means: address translation instructions
-//! on AArch64, loads, stores and fetches at CPL 0 and 3 on x86-64. Requests, answers and random translation tables lie in the guest's RAM,
+//! answers translation requests with the processor's own means: address translation instructions on
+//! AArch64, and on both architectures loads, stores and fetches of either privilege. Requests, answers and random translation tables lie in the guest's RAM,
 //! a file that the test maps as well. The same tables and registers go to this project's walkers;
 //! every answer must agree, or differ as a listed deviation of QEMU says.
 //!

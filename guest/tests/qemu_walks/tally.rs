@@ -6,6 +6,27 @@ use std::fmt;
 /// How many unexplained differences are printed in full, each of another kind.
 const PRINTED: usize = 12;
 
+/// How an answer relates to what was expected.
+pub enum Verdict {
+    /// Both say the same.
+    Agrees,
+    /// They differ as this rule says the emulator does.
+    Deviates(&'static str),
+    /// They differ in this way, and nothing explains it.
+    Differs(String),
+}
+
+impl Verdict {
+    /// The worse of two verdicts about the same walk; the first of two deviations.
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Differs(how), _) | (_, Self::Differs(how)) => Self::Differs(how),
+            (Self::Deviates(rule), _) | (_, Self::Deviates(rule)) => Self::Deviates(rule),
+            (Self::Agrees, Self::Agrees) => Self::Agrees,
+        }
+    }
+}
+
 /// What a run found.
 #[derive(Default)]
 pub struct Tally {
@@ -19,29 +40,23 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Both say the same.
-    pub fn agree(&mut self) {
+    /// Counts a walk. `example` describes it; one is kept of each kind of difference.
+    pub fn judge(&mut self, verdict: Verdict, example: impl FnOnce() -> String) {
         self.walks += 1;
-        self.agreements += 1;
-    }
-
-    /// They differ as `rule` says the emulator does.
-    pub fn deviate(&mut self, rule: &'static str) {
-        self.walks += 1;
-        *self.deviations.entry(rule).or_default() += 1;
+        match verdict {
+            Verdict::Agrees => self.agreements += 1,
+            Verdict::Deviates(rule) => *self.deviations.entry(rule).or_default() += 1,
+            Verdict::Differs(kind) => {
+                self.unexplained += 1;
+                let (count, _) = self.examples.entry(kind).or_insert_with(|| (0, example()));
+                *count += 1;
+            }
+        }
     }
 
     /// The emulator cannot be asked, because of `rule`.
     pub fn leave_out(&mut self, rule: &'static str) {
         *self.left_out.entry(rule).or_default() += 1;
-    }
-
-    /// They differ, and nothing explains it. One example is kept of each `kind`.
-    pub fn differ(&mut self, kind: String, example: impl FnOnce() -> String) {
-        self.walks += 1;
-        self.unexplained += 1;
-        let (count, _) = self.examples.entry(kind).or_insert_with(|| (0, example()));
-        *count += 1;
     }
 
     /// A walk used this feature.

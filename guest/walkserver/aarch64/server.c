@@ -1,6 +1,6 @@
 /*
  * Answers translation requests with the processor's own address translation
- * instructions. It runs at EL2 with its own translation off, so that the
+ * instructions, or by accesses at EL1 and EL0. It runs at EL2 with its own translation off, so that the
  * registers of EL1&0 are free to be whatever a request says.
  *
  * Requests, answers and translation tables lie in RAM that is a file of the
@@ -51,6 +51,7 @@ static void install(const struct context *c)
 	WRITE_SYSREG(tcr_el2, c->tcr_el2);
 	WRITE_SYSREG(ttbr0_el2, c->ttbr0_el2);
 	WRITE_SYSREG(mair_el2, c->mair_el2);
+	WRITE_SYSREG(vbar_el1, c->below + 0x800);
 	if (c->pan)
 		asm volatile("msr pan, #1");
 	else
@@ -81,19 +82,53 @@ static u64 translate(u64 op, u64 va)
 	return READ_SYSREG(par_el1);
 }
 
+#define PSTATE_EL1 0x3c5 /* EL1h, DAIF masked */
+#define PSTATE_EL0 0x3c0
+#define PSTATE_PAN (1 << 22)
+#define PSTATE_UAO (1 << 23)
+
+void enter(u64 pc, u64 pstate, u64 va, struct outcome *out);
+
+/* Makes an access below EL2: through the page `below`, or by going to `va`. */
+static void access(const struct context *c, struct request *r)
+{
+	u64 el1 = PSTATE_EL1 | (c->pan ? PSTATE_PAN : 0);
+	u64 pc = r->va, pstate = el1;
+
+	/* Drops what the last request left in the TLB. */
+	asm volatile("dsb sy\n\ttlbi alle1\n\tdsb sy\n\tisb" : : : "memory");
+	switch (r->op) {
+	case OP_EL1_LOAD: pc = c->below; break;
+	case OP_EL1_STORE: pc = c->below + 16; break;
+	case OP_EL1_FETCH: break;
+	case OP_EL0_LOAD: pc = c->below, pstate = PSTATE_EL0; break;
+	case OP_EL0_STORE: pc = c->below + 16, pstate = PSTATE_EL0; break;
+	case OP_EL0_FETCH: pstate = PSTATE_EL0; break;
+	case OP_LDTR: pc = c->below + 32; break;
+	case OP_STTR: pc = c->below + 48; break;
+	case OP_LDTR_UAO: pc = c->below + 32, pstate |= PSTATE_UAO; break;
+	case OP_STTR_UAO: pc = c->below + 48, pstate |= PSTATE_UAO; break;
+	}
+	enter(pc, pstate, r->va, &r->outcome);
+}
+
 /* Answers one request. What the watched words were is put back afterwards, so
  * that every request sees the tables as the host wrote them. */
-static struct request *answer(struct request *r)
+static struct request *answer(const struct context *c, struct request *r)
 {
 	struct watch *watch = (struct watch *)(r + 1);
 	u64 before[MAX_WATCHES];
 
 	for (u64 i = 0; i < r->watches; i++)
 		before[i] = *(volatile u64 *)watch[i].address;
-	taken = MAY_TAKE;
-	r->result = translate(r->op, r->va);
-	r->esr = taken == MAY_TAKE ? 0 : taken;
-	taken = 0;
+	if (r->op < OP_EL1_LOAD) {
+		taken = MAY_TAKE;
+		r->par = translate(r->op, r->va);
+		r->outcome.esr_el2 = taken == MAY_TAKE ? 0 : taken;
+		taken = 0;
+	} else {
+		access(c, r);
+	}
 	for (u64 i = 0; i < r->watches; i++)
 		watch[i].after = *(volatile u64 *)watch[i].address;
 	for (u64 i = 0; i < r->watches; i++)
@@ -112,7 +147,7 @@ void serve(void)
 
 		install(context);
 		for (u64 n = context->requests; n; n--) {
-			request = answer(request);
+			request = answer(context, request);
 			header->answered++;
 		}
 		context = (struct context *)request;

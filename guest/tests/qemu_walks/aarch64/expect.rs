@@ -1,68 +1,15 @@
-//! What this project's walker says an address translation instruction gives.
+//! What this project's walker says an address translation instruction or an access gives.
 
-use mmuscope_models::aarch64::{
-    Aarch64, Context, Fault, FaultKind, Implementation, MemoryType, PaRange, Sctlr, Shareability,
-};
-use mmuscope_models::access::{Access, AccessKind, Privilege};
-use mmuscope_models::addr::{Level, Pa, Va};
-use mmuscope_models::arch::{Arch, Half, Leaf, Step, WalkVisitor};
-
+use mmuscope_models::aarch64::{Aarch64, Fault, FaultKind, MemoryType, Shareability};
+use mmuscope_models::access::AccessKind;
+use mmuscope_models::addr::{Level, Pa};
+use mmuscope_models::arch::{Arch, Leaf, Step, WalkVisitor};
 use mmuscope_models::memory::TableMemory;
 
-use super::mailbox::{Op, Outcome, Registers};
+use super::mailbox::{Outcome, STORED};
+use super::question::Question;
+use super::tables::playground_number;
 use crate::ram::{Overlay, Ram};
-
-/// One request, and what of memory the answer goes by.
-#[derive(Copy, Clone, Debug)]
-pub struct Question {
-    pub registers: Registers,
-    pub op: Op,
-    pub va: u64,
-    /// Descriptor bits that read as zero: none, but for a deviation.
-    pub unseen: u64,
-}
-
-impl Question {
-    /// The half of the address space.
-    pub fn half(&self) -> Half {
-        if self.va >> 55 & 1 == 0 {
-            Half::Lower
-        } else {
-            Half::Upper
-        }
-    }
-
-    /// Whether it is about an access of EL0.
-    pub fn el0(&self) -> bool {
-        matches!(access_of(self.op), (_, Privilege::User, _))
-    }
-
-    /// `raw` between its value and its bytes in memory.
-    pub const fn in_memory_order(&self, raw: u64) -> u64 {
-        if Sctlr::new(self.registers.sctlr).big_endian() {
-            raw.swap_bytes()
-        } else {
-            raw
-        }
-    }
-
-    /// The walker's registers.
-    pub fn context(&self) -> Context {
-        let registers = &self.registers;
-        let (.., pan) = access_of(self.op);
-        Context {
-            sctlr: registers.sctlr,
-            tcr: registers.tcr,
-            ttbr0: registers.ttbr0,
-            ttbr1: registers.ttbr1,
-            mair: registers.mair,
-            pan: pan && registers.pan,
-            implementation: Implementation {
-                pa_range: PaRange::Bits52,
-            },
-        }
-    }
-}
 
 /// Memory in which some bits of every descriptor read as zero.
 struct Blinkered<'a> {
@@ -93,6 +40,8 @@ pub struct Expected {
     pub outcome: Outcome,
     /// The translation, if there is one.
     pub leaf: Option<Leaf<Aarch64>>,
+    /// The physical address, if there is a translation.
+    pub pa: Option<u64>,
     /// The fault, if the walk ends in one.
     pub fault: Option<Fault>,
     /// The descriptors that the walk read, in order, in the order of bytes of the regime.
@@ -125,23 +74,8 @@ impl WalkVisitor<Aarch64> for Trail<'_> {
     }
 }
 
-/// Kind and privilege of the access that `op` asks about, and whether PSTATE.PAN counts.
-const fn access_of(op: Op) -> (AccessKind, Privilege, bool) {
-    match op {
-        Op::S1E1R => (AccessKind::Load, Privilege::Supervisor, false),
-        Op::S1E1W => (AccessKind::Store, Privilege::Supervisor, false),
-        Op::S1E0R => (AccessKind::Load, Privilege::User, false),
-        Op::S1E0W => (AccessKind::Store, Privilege::User, false),
-        Op::S1E1RP => (AccessKind::Load, Privilege::Supervisor, true),
-        Op::S1E1WP => (AccessKind::Store, Privilege::Supervisor, true),
-    }
-}
-
-/// Walks for `question`; changes nothing in `ram`.
+/// Walks for `question` and makes the access, if it is one; changes nothing in `ram`.
 pub fn expect(ram: &Ram, question: &Question) -> Expected {
-    let (kind, privilege, _) = access_of(question.op);
-    let context = question.context();
-    let access = Access::new(Va::new(question.va), kind, privilege);
     let mut memory = Blinkered {
         memory: Overlay::new(ram),
         unseen: question.in_memory_order(question.unseen),
@@ -150,17 +84,40 @@ pub fn expect(ram: &Ram, question: &Question) -> Expected {
         question,
         read: Vec::new(),
     };
+    let (context, access) = (question.context(), question.access());
     let result = Aarch64::walk(&context, &access, None, &mut memory, &mut trail);
+    let mut memory = memory.memory;
+    let leaf = result.ok();
+    let pa = leaf.map(|leaf| leaf.pa.raw() | question.va & (leaf.size.bytes() - 1));
+    let outcome = match (result, pa) {
+        (Err(fault), _) => question.faulted(fault),
+        (Ok(_), Some(pa)) if question.op.is_access() => made(question, pa, &mut memory),
+        (Ok(leaf), _) => Outcome::Par(translated(&leaf, question.va)),
+    };
     Expected {
-        fault: result.as_ref().err().copied(),
-        leaf: result.as_ref().ok().copied(),
-        outcome: match result {
-            Ok(leaf) => Outcome::Par(translated(&leaf, question.va)),
-            Err(fault) => faulted(fault),
-        },
+        outcome,
+        leaf,
+        pa,
+        fault: result.err(),
         read: trail.read,
-        writes: memory.memory.into_writes(),
+        writes: memory.into_writes(),
     }
+}
+
+/// Makes a permitted access at `pa`. Outside RAM nothing answers.
+fn made(question: &Question, pa: u64, memory: &mut Overlay) -> Outcome {
+    let Some(word) = memory.read_descriptor(Pa::new(pa)) else {
+        return question.faulted(Fault::new(FaultKind::External, Level::L0));
+    };
+    Outcome::Done(match question.access().kind {
+        AccessKind::Load => question.data_order(word),
+        AccessKind::Store => {
+            let stored = question.data_order(STORED);
+            memory.exchange_descriptor(Pa::new(pa), word, stored);
+            0
+        }
+        AccessKind::Fetch => playground_number(word),
+    })
 }
 
 /// PAR_EL1 of a translation: address, memory attributes, shareability, NS.
@@ -183,15 +140,5 @@ pub const fn shareability_field(shareability: Shareability) -> u64 {
         Shareability::Non => 0b00,
         Shareability::Outer => 0b10,
         Shareability::Inner => 0b11,
-    }
-}
-
-/// The outcome of a fault: F and the fault status code in PAR_EL1. External aborts on walks are not
-/// reported there but taken.
-pub fn faulted(fault: Fault) -> Outcome {
-    let code = u64::from(fault.fsc());
-    match fault.kind {
-        FaultKind::ExternalOnWalk => Outcome::Taken(code),
-        _ => Outcome::Par(1 << 11 | code << 1 | 1),
     }
 }

@@ -3,8 +3,9 @@
 use mmuscope_models::aarch64::{Geometry, LeafBits, Sctlr, Tcr};
 use mmuscope_models::addr::{Granule, Level};
 
-use super::expect::{Expected, Question};
-use super::mailbox::Identity;
+use super::expect::Expected;
+use super::mailbox::{Identity, Op};
+use super::question::Question;
 use crate::tally::Tally;
 
 /// Optional features, out of the identification registers.
@@ -38,6 +39,12 @@ impl Features {
 
 /// What a run must have covered for the processor's features to count as compared.
 pub const REQUIRED: &[&str] = &[
+    "address translation instructions",
+    "accesses at EL1",
+    "accesses at EL0",
+    "fetches at EL1",
+    "fetches at EL0",
+    "unprivileged accesses at EL1",
     "4K granule",
     "16K granule",
     "64K granule",
@@ -118,6 +125,15 @@ pub fn cover(question: &Question, expected: &Expected, tally: &mut Tally) {
             tally.cover(feature);
         }
     }
+    tally.cover(match question.op {
+        Op::El1Fetch => "fetches at EL1",
+        Op::El0Fetch => "fetches at EL0",
+        Op::El1Load | Op::El1Store => "accesses at EL1",
+        Op::El0Load | Op::El0Store => "accesses at EL0",
+        Op::Ldtr | Op::Sttr => "unprivileged accesses at EL1",
+        Op::LdtrUao | Op::SttrUao => "unprivileged accesses at EL1 with UAO",
+        _ => "address translation instructions",
+    });
     tally.cover(match granule {
         Granule::K4 => "4K granule",
         Granule::K16 => "16K granule",

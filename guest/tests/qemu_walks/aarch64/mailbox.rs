@@ -1,5 +1,7 @@
 //! The layout of requests and answers in the shared RAM: `walkserver/aarch64/server.h`.
 
+use mmuscope_models::arch::Half;
+
 use crate::ram::Ram;
 
 /// Where QEMU's `virt` machine has its RAM.
@@ -14,6 +16,9 @@ pub const STREAM_END: u64 = 0x4800_0000;
 
 const STATE_DONE: u64 = 2;
 
+/// What a store stores.
+pub const STORED: u64 = 0x5354_524f_4544_3a29;
+
 /// An operation of the server, in the order of its enumeration.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 #[repr(u64)]
@@ -24,6 +29,27 @@ pub enum Op {
     S1E0W,
     S1E1RP,
     S1E1WP,
+    S12E1R,
+    S12E1W,
+    S12E0R,
+    S12E0W,
+    El1Load = 12,
+    El1Store,
+    El1Fetch,
+    El0Load,
+    El0Store,
+    El0Fetch,
+    Ldtr,
+    Sttr,
+    LdtrUao,
+    SttrUao,
+}
+
+impl Op {
+    /// Whether it is an access, not an address translation instruction.
+    pub const fn is_access(self) -> bool {
+        self as u64 >= Self::El1Load as u64
+    }
 }
 
 /// Registers for the requests that follow, as the server installs them.
@@ -41,6 +67,8 @@ pub struct Registers {
     pub ttbr0_el2: u64,
     pub mair_el2: u64,
     pub pan: bool,
+    /// Where the server's page for accesses below EL2 is mapped: [`below`].
+    pub below: u64,
 }
 
 /// Where a request lies.
@@ -61,6 +89,9 @@ impl<'a> Writer<'a> {
             ram.set_word(HEADER + word * 8, 0);
         }
         ram.set_word(HEADER + 16, STREAM);
+        for big_endian in [false, true] {
+            map_below(ram, big_endian);
+        }
         Self {
             ram,
             at: STREAM,
@@ -70,11 +101,6 @@ impl<'a> Writer<'a> {
 
     /// The RAM, to read.
     pub fn ram(&self) -> &Ram {
-        self.ram
-    }
-
-    /// The RAM, to write tables.
-    pub fn ram_mut(&mut self) -> &mut Ram {
         self.ram
     }
 
@@ -107,6 +133,7 @@ impl<'a> Writer<'a> {
             r.ttbr0_el2,
             r.mair_el2,
             u64::from(r.pan),
+            r.below,
         ] {
             self.push(word);
         }
@@ -114,32 +141,38 @@ impl<'a> Writer<'a> {
     }
 
     /// Asks for `va`, and for the words at `watches` after the access.
-    pub fn request(
-        &mut self,
-        op: Op,
-        va: u64,
-        watches: impl ExactSizeIterator<Item = u64>,
-    ) -> Slot {
+    pub fn request(&mut self, op: Op, va: u64, watches: &[u64]) -> Slot {
         let slot = Slot(self.at);
         self.increment(self.context);
-        for word in [op as u64, va, watches.len() as u64, 0, 0] {
+        for word in [op as u64, va, watches.len() as u64, 0, 0, 0, 0, 0, 0, 0] {
             self.push(word);
         }
         for address in watches {
-            self.push(address);
+            self.push(*address);
             self.push(0);
         }
         slot
     }
 }
 
-/// What an address translation instruction gives.
+/// What an address translation instruction or an access gives.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// The value of PAR_EL1.
     Par(u64),
     /// An exception, with this fault status code: the walk met an external abort.
     Taken(u64),
+    /// The access was made, and this was read or fetched; 0 for a store.
+    Done(u64),
+    /// The access was aborted.
+    Aborted {
+        /// ESR_EL1.
+        esr: u64,
+        /// FAR_EL1.
+        far: u64,
+    },
+    /// Something else came to EL2, with this syndrome.
+    Unexpected(u64),
 }
 
 impl Outcome {
@@ -149,6 +182,9 @@ impl Outcome {
             Self::Par(par) if par & 1 == 0 => "a translation".to_owned(),
             Self::Par(par) => format!("fault {:#04x}", par >> 1 & 0x3f),
             Self::Taken(code) => format!("exception {code:#04x}"),
+            Self::Done(_) => "an access".to_owned(),
+            Self::Aborted { esr, .. } => format!("abort {esr:#x}"),
+            Self::Unexpected(esr) => format!("at EL2 {esr:#x}"),
         }
     }
 }
@@ -204,11 +240,29 @@ impl<'a> Answers<'a> {
         }
     }
 
-    /// What the request at `slot` gave: PAR_EL1, or an exception.
-    pub fn outcome(&self, slot: Slot) -> Outcome {
-        match self.word(slot.0 + 32) {
-            0 => Outcome::Par(self.word(slot.0 + 24)),
-            esr => Outcome::Taken(esr & 0x3f),
+    /// What the request `op` at `slot` gave.
+    pub fn outcome(&self, op: Op, slot: Slot) -> Outcome {
+        const CLASS: u32 = 26;
+        const CLASS_SVC: u64 = 0x15;
+        const CLASS_HVC: u64 = 0x16;
+        let [par, esr_el2, esr_el1, far_el1] = [24, 32, 40, 48].map(|at| self.word(slot.0 + at));
+        if !op.is_access() {
+            return match esr_el2 {
+                0 => Outcome::Par(par),
+                esr => Outcome::Taken(esr & 0x3f),
+            };
+        }
+        match (esr_el2 >> CLASS, esr_el1 >> CLASS) {
+            // SVC follows a load or store; it is what a fetch fetches.
+            (CLASS_HVC, CLASS_SVC) => Outcome::Done(match op {
+                Op::El1Fetch | Op::El0Fetch => esr_el1 & 0xffff,
+                _ => self.word(slot.0 + 72),
+            }),
+            (CLASS_HVC, _) => Outcome::Aborted {
+                esr: esr_el1,
+                far: far_el1,
+            },
+            _ => Outcome::Unexpected(esr_el2),
         }
     }
 
@@ -216,8 +270,48 @@ impl<'a> Answers<'a> {
     pub fn watched(&self, slot: Slot) -> impl Iterator<Item = (u64, u64)> + '_ {
         let count = self.word(slot.0 + 16);
         (0..count).map(move |index| {
-            let at = slot.0 + 40 + index * 16;
+            let at = slot.0 + 80 + index * 16;
             (self.word(at), self.word(at + 8))
         })
+    }
+}
+
+/// The server's page that makes accesses below EL2.
+const BELOW: u64 = 0x4028_0000;
+/// Tables that map it: three pages in either order of bytes.
+const BELOW_TABLES: u64 = 0x4031_0000;
+
+/// TCR_EL1 for the half that maps the page, the other half's fields cleared from it: 39 bits, 4K.
+pub const fn tcr_below(tcr: u64, half: Half) -> u64 {
+    match half {
+        Half::Lower => tcr & !(0xffff | 1 << 55) | 25,
+        Half::Upper => tcr & !(0xffbf << 16 | 1 << 56) | 25 << 16 | 0b10 << 30,
+    }
+}
+
+/// The root table that maps the page.
+pub const fn root_below(big_endian: bool) -> u64 {
+    BELOW_TABLES + if big_endian { 0x3000 } else { 0 }
+}
+
+/// The virtual address of the page in `half`.
+pub const fn below(half: Half) -> u64 {
+    match half {
+        Half::Lower => 0,
+        Half::Upper => 0xffff_ff80_0000_0000,
+    }
+}
+
+/// Maps the page read-only and executable at both exception levels, with attribute 0.
+fn map_below(ram: &mut Ram, big_endian: bool) {
+    let root = root_below(big_endian);
+    let page = BELOW | 0b11 | 0b11 << 6 | 1 << 10;
+    for (table, entry) in [(0, root + 0x1003), (0x1000, root + 0x2003), (0x2000, page)] {
+        let entry = if big_endian {
+            entry.swap_bytes()
+        } else {
+            entry
+        };
+        ram.set_word(root + table, entry);
     }
 }

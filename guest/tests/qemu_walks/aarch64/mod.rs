@@ -1,8 +1,10 @@
-//! AArch64: address translation instructions at EL2 against the walker.
+//! AArch64: address translation instructions at EL2, and accesses below it, against the walker.
 
+mod case;
 mod expect;
 mod features;
 mod mailbox;
+mod question;
 mod quirks;
 mod registers;
 mod tables;
@@ -10,18 +12,17 @@ mod tables;
 use std::path::Path;
 
 use fastrand::Rng;
-use mmuscope_models::aarch64::{FaultKind, LeafBits, Tcr};
-use mmuscope_models::addr::Level;
+use mmuscope_models::arch::Half;
 
 use crate::emulator::Machine;
 use crate::ram::Ram;
 use crate::random::pick;
 use crate::tally::Tally;
-use expect::{Expected, Question, expect};
+use case::Case;
 pub use features::{Features, REQUIRED};
-use mailbox::{Answers, Op, RAM_BASE, Registers, STREAM_END, Slot, Writer};
-use quirks::{ANSWER_QUIRKS, BLOCK_WHERE_NONE, DIRTY_BY_AT, QUIRKS, accepts_block};
-use tables::{ARENA, Arena};
+use mailbox::{Answers, Op, RAM_BASE, Registers, STREAM_END, Writer};
+use question::Question;
+use tables::{ARENA, Arena, fill_playground};
 
 /// QEMU's `virt` with EL2 and without EL3: the server starts at EL2.
 pub const MACHINE: Machine = Machine {
@@ -36,33 +37,39 @@ const SERVER: &str = concat!(env!("OUT_DIR"), "/aarch64/walkserver.elf");
 
 const RAM_SIZE: u64 = 256 << 20;
 const ARENAS: u64 = 48;
-const CONTEXTS: usize = 40;
 const REQUESTS: usize = 50;
 
-/// Why some requests are not asked.
-const LEVEL_MINUS1: &str =
-    "a fault at level -1: QEMU 7.2 aborts itself, for it has no code 0x29, 0x2b or 0x13";
+/// Of the contexts over one arena, how many are asked about and how many are used for accesses.
+const TRANSLATIONS: usize = 26;
+const ACCESSES: usize = 14;
 
-/// One request and what is expected of it.
-#[derive(Debug)]
-struct Case {
-    question: Question,
-    expected: Expected,
-    /// What QEMU answers instead, by its known deviations.
-    deviant: Deviant,
-    slot: Slot,
-}
+/// Stage 2 is off: both kinds of address translation instructions give the same.
+const STAGE1: &[Op] = &[
+    Op::S1E1R,
+    Op::S1E1W,
+    Op::S1E0R,
+    Op::S1E0W,
+    Op::S1E1RP,
+    Op::S1E1WP,
+    Op::S12E1R,
+    Op::S12E1W,
+    Op::S12E0R,
+    Op::S12E0W,
+];
 
-/// What QEMU is known to make of a question.
-#[derive(Debug)]
-struct Deviant {
-    /// The deviations that concern it.
-    rules: Vec<&'static str>,
-    /// The question that it answers.
-    seen: Question,
-    /// The answer.
-    expected: Expected,
-}
+/// Accesses at EL1 and EL0.
+const BELOW: &[Op] = &[
+    Op::El1Load,
+    Op::El1Store,
+    Op::El1Fetch,
+    Op::El0Load,
+    Op::El0Store,
+    Op::El0Fetch,
+    Op::Ldtr,
+    Op::Sttr,
+    Op::LdtrUao,
+    Op::SttrUao,
+];
 
 /// The processor's features, out of a boot without requests.
 pub fn features(dir: &Path) -> Features {
@@ -80,21 +87,21 @@ pub fn features(dir: &Path) -> Features {
 /// Asks one boot's worth of requests and compares the answers.
 pub fn round(rng: &mut Rng, features: &Features, dir: &Path, tally: &mut Tally) {
     let mut ram = Ram::create(dir, "aarch64.ram", RAM_BASE, RAM_SIZE);
-    let mut cases = Vec::new();
-    let mut writer = Writer::new(&mut ram);
-    for index in 0..ARENAS {
-        let arena = Arena::fill(rng, writer.ram_mut(), STREAM_END + index * ARENA);
-        for _ in 0..CONTEXTS {
-            let registers = registers::stage1(rng, features, &arena);
-            writer.context(&registers);
-            for _ in 0..REQUESTS {
-                match ask(rng, &mut writer, &registers) {
-                    Some(case) => cases.push(case),
-                    None => tally.leave_out(LEVEL_MINUS1),
-                }
-            }
-        }
+    fill_playground(&mut ram);
+    // All of memory is written before the first walk looks at it.
+    let arenas: Vec<Arena> = (0..ARENAS)
+        .map(|index| Arena::fill(rng, &mut ram, STREAM_END + index * ARENA))
+        .collect();
+    let mut asker = Asker {
+        rng,
+        writer: Writer::new(&mut ram),
+        cases: Vec::new(),
+        tally,
+    };
+    for arena in &arenas {
+        asker.arena(features, arena);
     }
+    let cases = asker.cases;
     let ended = MACHINE.run(Path::new(SERVER), &ram);
     let answers = Answers::new(&ram);
     if let Err(message) = ended.and_then(|()| answers.complete()) {
@@ -103,140 +110,51 @@ pub fn round(rng: &mut Rng, features: &Features, dir: &Path, tally: &mut Tally) 
     }
     for case in &cases {
         features::cover(&case.question, &case.expected, tally);
-        compare(case, &answers, tally);
+        case.judge(&answers, tally);
     }
     std::fs::remove_file(ram.path()).unwrap();
 }
 
-fn ask(rng: &mut Rng, writer: &mut Writer, registers: &Registers) -> Option<Case> {
-    let op = pick(
-        rng,
-        &[
-            Op::S1E1R,
-            Op::S1E1W,
-            Op::S1E0R,
-            Op::S1E0W,
-            Op::S1E1RP,
-            Op::S1E1WP,
-        ],
-    );
-    let va = registers::address(rng, registers);
-    let question = Question {
-        registers: *registers,
-        op,
-        va,
-        unseen: 0,
-    };
-    let expected = expect(writer.ram(), &question);
-    let deviant = deviant(writer.ram(), &question, &expected);
-    let by_qemu = &deviant.expected;
-    if by_qemu
-        .fault
-        .is_some_and(|fault| fault.level == Level::Minus1)
-    {
-        return None;
-    }
-    let slot = writer.request(op, va, by_qemu.read.iter().map(|read| read.at));
-    Some(Case {
-        question,
-        expected,
-        deviant,
-        slot,
-    })
+/// Makes up the requests of one boot.
+struct Asker<'a> {
+    rng: &'a mut Rng,
+    writer: Writer<'a>,
+    cases: Vec<Case>,
+    tally: &'a mut Tally,
 }
 
-/// What QEMU answers to `question`, to which the architecture's answer is `expected`.
-fn deviant(ram: &Ram, question: &Question, expected: &Expected) -> Deviant {
-    let mut deviant = Deviant {
-        rules: Vec::new(),
-        seen: *question,
-        expected: expected.clone(),
-    };
-    for quirk in QUIRKS {
-        if let Some(instead) = (quirk.instead)(&deviant.seen) {
-            deviant.seen = instead;
-            deviant.rules.push(quirk.rule);
+impl Asker<'_> {
+    fn arena(&mut self, features: &Features, arena: &Arena) {
+        const HALVES: &[Half] = &[Half::Lower, Half::Upper];
+        for _ in 0..TRANSLATIONS {
+            let registers = registers::stage1(self.rng, features, arena);
+            self.context(&registers, STAGE1, HALVES);
         }
-    }
-    if !deviant.rules.is_empty() {
-        deviant.expected = expect(ram, &deviant.seen);
-    }
-    for quirk in ANSWER_QUIRKS {
-        let instead = (quirk.instead)(&deviant.seen, &deviant.expected);
-        if let Some(instead) = instead
-            && instead != deviant.expected.outcome
-        {
-            deviant.expected.outcome = instead;
-            deviant.rules.push(quirk.rule);
-        }
-    }
-    deviant
-}
-
-/// How an answer relates to what was expected.
-enum Verdict {
-    Agrees,
-    Deviates(&'static str),
-    Differs(String),
-}
-
-impl Case {
-    fn outcome(&self, answers: &Answers) -> Verdict {
-        let outcome = answers.outcome(self.slot);
-        let Deviant {
-            rules,
-            seen,
-            expected,
-        } = &self.deviant;
-        match rules.first() {
-            _ if outcome == self.expected.outcome => Verdict::Agrees,
-            Some(rule) if outcome == expected.outcome => Verdict::Deviates(rule),
-            _ if accepts_block(seen, expected, outcome) => Verdict::Deviates(BLOCK_WHERE_NONE),
-            _ => Verdict::Differs(format!(
-                "{} instead of {}",
-                outcome.kind(),
-                self.expected.outcome.kind()
-            )),
+        for _ in 0..ACCESSES {
+            let half = pick(self.rng, HALVES);
+            let registers = registers::accesses(self.rng, features, arena, half);
+            self.context(&registers, BELOW, &[half]);
         }
     }
 
-    /// Judges what became of the descriptors. Address translation instructions may set the access
-    /// flag of the leaf where hardware manages it, also if the access would not be permitted, but
-    /// do not record dirty state.
-    fn changes(&self, answers: &Answers) -> Verdict {
-        let expected = &self.deviant.expected;
-        let managed = Tcr::new(self.question.registers.tcr).hardware_access();
-        let reached = match expected.fault {
-            None => true,
-            Some(fault) => fault.kind == FaultKind::Permission,
-        };
-        let as_block = accepts_block(&self.deviant.seen, expected, answers.outcome(self.slot));
-        let mut verdict = Verdict::Agrees;
-        for (at, after) in answers.watched(self.slot) {
-            let before = answers.word(at);
-            let leaf = expected.read.last().is_some_and(|last| last.at == at);
-            let flagged = before | self.question.in_memory_order(LeafBits::AF.bits());
-            let hardware = LeafBits::AF | LeafBits::AP2_READ_ONLY;
-            let other = (before ^ after) & !self.question.in_memory_order(hardware.bits());
-            let of_block = as_block && other == 0;
-            if after == before || leaf && managed && (reached && after == flagged || of_block) {
-                continue;
+    /// Asks for random operations out of `ops` in one of `halves`.
+    fn context(&mut self, registers: &Registers, ops: &[Op], halves: &[Half]) {
+        self.writer.context(registers);
+        for _ in 0..REQUESTS {
+            let half = pick(self.rng, halves);
+            let op = pick(self.rng, ops);
+            let va = registers::address(self.rng, registers, half);
+            let question = Question {
+                registers: *registers,
+                op,
+                // No access is unaligned.
+                va: if op.is_access() { va & !7 } else { va },
+                unseen: 0,
+            };
+            match Case::ask(&mut self.writer, question) {
+                Ok(case) => self.cases.push(case),
+                Err(reason) => self.tally.leave_out(reason),
             }
-            if !expected.writes.contains(&(at, after)) {
-                return Verdict::Differs(format!("the word at {at:#x} became {after:#x}"));
-            }
-            verdict = Verdict::Deviates(DIRTY_BY_AT);
         }
-        verdict
-    }
-}
-
-fn compare(case: &Case, answers: &Answers, tally: &mut Tally) {
-    match (case.outcome(answers), case.changes(answers)) {
-        (Verdict::Agrees, Verdict::Agrees) => tally.agree(),
-        (Verdict::Differs(how), _) | (_, Verdict::Differs(how)) => tally.differ(how, || {
-            format!("QEMU says {:x?}\n{case:x?}", answers.outcome(case.slot))
-        }),
-        (Verdict::Deviates(rule), _) | (_, Verdict::Deviates(rule)) => tally.deviate(rule),
     }
 }

@@ -5,10 +5,12 @@
 //! the same request still counts as unexplained.
 
 use mmuscope_models::aarch64::{Fault, FaultKind, Format, PaRange, Tcr};
+use mmuscope_models::access::AccessKind;
 use mmuscope_models::addr::{Granule, Level};
 
-use super::expect::{Expected, Question, faulted, shareability_field};
+use super::expect::{Expected, shareability_field};
 use super::mailbox::Outcome;
+use super::question::Question;
 
 /// A deviation.
 pub struct Quirk {
@@ -38,7 +40,24 @@ pub const QUIRKS: &[Quirk] = &[
                whatever IPS says; QEMU ignores them if IPS is below 52 bits",
         instead: narrow_descriptors,
     },
+    Quirk {
+        rule: "a DBM leaf counts as writable for every access (AP[2] is taken as clear), so what EL0 \
+               can dirty EL1 cannot execute, and WXN applies; QEMU looks at DBM for stores only",
+        instead: clean_for_fetches,
+    },
 ];
+
+fn clean_for_fetches(question: &Question) -> Option<Question> {
+    let fetch = question.access().kind == AccessKind::Fetch;
+    (fetch && Tcr::new(question.registers.tcr).hardware_dirty()).then(|| {
+        let mut seen = *question;
+        seen.registers.tcr &= !HD;
+        seen
+    })
+}
+
+/// TCR_EL1.HD.
+const HD: u64 = 1 << 40;
 
 fn narrow_base(question: &Question) -> Option<Question> {
     let registers = &question.registers;
@@ -100,7 +119,7 @@ fn address_size_of_res0(question: &Question, expected: &Expected) -> Option<Outc
     let top = if wide_in_place(question) { 50 } else { 48 };
     let field = last.raw & ((1 << top) - (1 << format.granule().shift()));
     let fault = Fault::new(FaultKind::AddressSize, last.level);
-    (field >> format.output_bits() != 0).then(|| faulted(fault))
+    (field >> format.output_bits() != 0).then(|| question.faulted(fault))
 }
 
 fn shareability_of_device(question: &Question, expected: &Expected) -> Option<Outcome> {
@@ -137,7 +156,7 @@ pub fn accepts_block(question: &Question, expected: &Expected, outcome: Outcome)
     if !refused {
         return false;
     }
-    let fault = |kind| outcome == faulted(Fault::new(kind, last.level));
+    let fault = |kind| outcome == question.faulted(Fault::new(kind, last.level));
     let block = 1_u64
         .checked_shl(format.span_shift(last.level))
         .unwrap_or(0)

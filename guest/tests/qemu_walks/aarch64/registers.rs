@@ -1,11 +1,11 @@
-//! Random register values and addresses for stage 1.
+//! Random register values and addresses.
 
 use fastrand::Rng;
-use mmuscope_models::aarch64::{Context, Geometry, Tcr};
+use mmuscope_models::aarch64::{Context, Geometry, Sctlr, Tcr};
 use mmuscope_models::arch::Half;
 
 use super::features::Features;
-use super::mailbox::Registers;
+use super::mailbox::{Registers, below, root_below, tcr_below};
 use super::tables::{Arena, NOT_RAM};
 use crate::random::{chance, pick, sprinkle};
 
@@ -24,6 +24,9 @@ const E0PD: u64 = 0b11 << 55;
 const DS: u64 = 1 << 59;
 const HA: u64 = 1 << 39;
 const HD: u64 = 1 << 40;
+
+/// TTBR_EL1.ASID.
+const ASID: u64 = 0xffff << 48;
 
 /// SCTLR_EL1 bits.
 const SCTLR_M: u64 = 1;
@@ -51,6 +54,28 @@ pub fn stage1(rng: &mut Rng, features: &Features, arena: &Arena) -> Registers {
     };
     registers.ttbr0 = ttbr(rng, arena, root_size(&registers, Half::Lower));
     registers.ttbr1 = ttbr(rng, arena, root_size(&registers, Half::Upper));
+    registers
+}
+
+/// Registers for accesses through the `half` of `arena`'s tables: the other half maps the server's
+/// page for them.
+pub fn accesses(rng: &mut Rng, features: &Features, arena: &Arena, half: Half) -> Registers {
+    let mut registers = stage1(rng, features, arena);
+    registers.sctlr |= SCTLR_M;
+    registers.mair |= 0xff;
+    let root = root_below(Sctlr::new(registers.sctlr).big_endian());
+    match half {
+        Half::Lower => {
+            registers.tcr = tcr_below(registers.tcr, Half::Upper);
+            registers.ttbr1 = registers.ttbr1 & ASID | root;
+            registers.below = below(Half::Upper);
+        }
+        Half::Upper => {
+            registers.tcr = tcr_below(registers.tcr, Half::Lower);
+            registers.ttbr0 = registers.ttbr0 & ASID | root;
+            registers.below = below(Half::Lower);
+        }
+    }
     registers
 }
 
@@ -120,16 +145,15 @@ fn mair(rng: &mut Rng) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// An address for `registers`: mostly in range, with and without a tag.
-pub fn address(rng: &mut Rng, registers: &Registers) -> u64 {
-    let half = pick(rng, &[Half::Lower, Half::Upper]);
+/// An address of `half` for `registers`: mostly in range, with and without a tag.
+pub fn address(rng: &mut Rng, registers: &Registers, half: Half) -> u64 {
     let bits = (64 - Tcr::new(registers.tcr).size_offset(half)).clamp(16, 52);
     let mut va = rng.u64(..) & ((1 << bits) - 1);
     if half == Half::Upper {
         va |= !0 << bits;
     }
     if chance(rng, 3) {
-        va ^= 1 << rng.u32(bits.min(55)..56);
+        va ^= 1 << rng.u32(bits.min(54)..55);
     }
     if chance(rng, 20) {
         va ^= rng.u64(..) << 56;

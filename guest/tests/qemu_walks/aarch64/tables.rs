@@ -2,7 +2,8 @@
 //!
 //! Tables are not built one by one. An arena is a piece of memory full of random descriptors whose
 //! table addresses lead back into the arena, so any aligned address in it is a table of any
-//! granule and level, and every index finds something.
+//! granule and level, and every index finds something. Pages are of the arena too, or outside RAM,
+//! or of the playground, whose every word is an instruction that tells its page.
 
 use fastrand::Rng;
 
@@ -11,6 +12,29 @@ use crate::random::{chance, pick, sprinkle};
 
 /// The size of an arena in bytes: four tables of the 64K granule.
 pub const ARENA: u64 = 256 << 10;
+
+/// Where the playground lies.
+const PLAYGROUND: u64 = 0x4e00_0000;
+/// Its size in bytes.
+const PLAYGROUND_SIZE: u64 = 32 << 20;
+
+/// Whether `address` is in the playground.
+pub fn in_playground(address: u64) -> bool {
+    (PLAYGROUND..PLAYGROUND + PLAYGROUND_SIZE).contains(&address)
+}
+
+/// Writes the playground: SVC with the number of the page.
+pub fn fill_playground(ram: &mut Ram) {
+    for address in (PLAYGROUND..PLAYGROUND + PLAYGROUND_SIZE).step_by(8) {
+        let instruction = 0xd400_0001 | (address >> 12 & 0xffff) << 5;
+        ram.set_word(address, instruction << 32 | instruction);
+    }
+}
+
+/// The number in an instruction of the playground.
+pub const fn playground_number(word: u64) -> u64 {
+    word >> 5 & 0xffff
+}
 
 /// Set in every address that leads elsewhere: there is neither RAM nor a device.
 pub const NOT_RAM: u64 = 1 << 31;
@@ -72,6 +96,8 @@ impl Arena {
         let mut raw = 1 | u64::from(table_or_page) << 1;
         raw |= if table_or_page && chance(rng, self.inward) {
             self.table(rng)
+        } else if rng.bool() {
+            PLAYGROUND + (rng.u64(..PLAYGROUND_SIZE) & !0xffff)
         } else {
             let width = pick(rng, &[32, 32, 36, 40, 42, 44, 48]);
             NOT_RAM

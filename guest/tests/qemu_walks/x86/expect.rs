@@ -6,7 +6,7 @@ use mmuscope_models::arch::{Arch, Leaf, Step, WalkVisitor};
 use mmuscope_models::memory::TableMemory;
 use mmuscope_models::x86::{Context, Fault, PhysicalBits, X86_64};
 
-use super::mailbox::{DONE, Outcome, Registers, STORED};
+use super::mailbox::{DONE, Outcome, Registers, STORED, server_entry};
 use super::tables::{in_playground, playground_number};
 use crate::ram::{Overlay, Ram};
 
@@ -113,7 +113,7 @@ impl WalkVisitor<X86_64> for Trail {
 }
 
 /// Makes the access of `question`; changes nothing in `ram`. `None` if it cannot be made for the
-/// sake of the test: a fetch from where no instructions are.
+/// sake of the test: a fetch from where no instructions are, a store that hits the server.
 pub fn expect(ram: &Ram, question: &Question) -> Option<Expected> {
     let context = question.context();
     let access = &question.access;
@@ -124,7 +124,7 @@ pub fn expect(ram: &Ram, question: &Question) -> Option<Expected> {
     let pa = leaf.map(|leaf| leaf.pa.raw() | access.va.offset_in(leaf.size));
     let outcome = match (result, pa) {
         (Err(fault), _) => faulted(fault, access.va),
-        (Ok(_), Some(pa)) => done(access.kind, pa, &mut memory)?,
+        (Ok(_), Some(pa)) => done(access.kind, pa, server_entry(ram), &mut memory)?,
         (Ok(_), None) => return None,
     };
     Some(Expected {
@@ -148,11 +148,12 @@ fn faulted(fault: Fault, va: Va) -> Outcome {
     }
 }
 
-/// Makes a permitted access at `pa`.
-fn done(kind: AccessKind, pa: u64, memory: &mut OpenBus) -> Option<Outcome> {
+/// Makes a permitted access at `pa`, but no store over the entry that leads to the server.
+fn done(kind: AccessKind, pa: u64, server: u64, memory: &mut OpenBus) -> Option<Outcome> {
     let word = memory.read_descriptor(Pa::new(pa))?;
     let value = match kind {
         AccessKind::Load => word,
+        AccessKind::Store if word == server => return None,
         AccessKind::Store => {
             memory.exchange_descriptor(Pa::new(pa), word, STORED)?;
             0

@@ -103,7 +103,7 @@ impl<'a> Writer<'a> {
 
     /// What the last entry of every root must be.
     pub fn server_entry(&self) -> u64 {
-        self.ram.word(SERVER_TABLES + 511 * 8).unwrap_or_default()
+        server_entry(self.ram)
     }
 
     /// The RAM, to read.
@@ -151,6 +151,11 @@ impl<'a> Writer<'a> {
         }
         slot
     }
+}
+
+/// What the last entry of every root is: it leads to the server.
+pub fn server_entry(ram: &Ram) -> u64 {
+    ram.word(SERVER_TABLES + 511 * 8).unwrap_or_default()
 }
 
 /// The protection key of the server's own pages, which no request restricts.

@@ -15,7 +15,7 @@ use mmuscope_models::x86::EntryBits;
 
 use crate::emulator::Machine;
 use crate::ram::Ram;
-use crate::tally::Tally;
+use crate::tally::{Tally, Verdict};
 use expect::{Expected, Question, expect};
 pub use features::{Features, REQUIRED};
 use mailbox::{Answers, Outcome, STREAM_END, Slot, Writer};
@@ -66,15 +66,14 @@ pub fn round(rng: &mut Rng, features: &Features, dir: &Path, tally: &mut Tally) 
     fill_playground(&mut ram);
     let mut cases = Vec::new();
     let mut writer = Writer::new(&mut ram, la57);
-    for index in 0..ARENAS {
-        let arena = Arena::fill(
-            rng,
-            &mut writer,
-            STREAM_END + index * ARENA,
-            if la57 { 5 } else { 4 },
-        );
+    let levels = if la57 { 5 } else { 4 };
+    // All of memory is written before the first walk looks at it.
+    let arenas: Vec<Arena> = (0..ARENAS)
+        .map(|index| Arena::fill(rng, &mut writer, STREAM_END + index * ARENA, levels))
+        .collect();
+    for arena in &arenas {
         for _ in 0..CONTEXTS {
-            let registers = registers::registers(rng, features, &arena);
+            let registers = registers::registers(rng, features, arena);
             writer.context(&registers);
             for _ in 0..REQUESTS {
                 let question = registers::question(rng, features, la57, &registers);
@@ -90,12 +89,14 @@ pub fn round(rng: &mut Rng, features: &Features, dir: &Path, tally: &mut Tally) 
     }
     for case in &cases {
         features::cover(&case.question, &case.expected, tally);
-        compare(case, &answers, tally);
+        tally.judge(judge(case, &answers), || {
+            format!("QEMU says {:x?}\n{case:x?}", answers.outcome(case.slot))
+        });
     }
     std::fs::remove_file(ram.path()).unwrap();
 }
 
-/// Asks `question`, or the same of a load if there is nothing to fetch.
+/// Asks `question`, or the same of a load if its own access cannot be made.
 fn ask(writer: &mut Writer, mut question: Question) -> Option<Case> {
     let expected = expect(writer.ram(), &question).or_else(|| {
         question.access.kind = AccessKind::Load;
@@ -144,29 +145,23 @@ fn may_become(case: &Case, at: u64, before: u64, after: u64) -> bool {
     }
 }
 
-fn compare(case: &Case, answers: &Answers, tally: &mut Tally) {
+fn judge(case: &Case, answers: &Answers) -> Verdict {
     let outcome = answers.outcome(case.slot);
     let expected = &case.expected;
     let changed = answers
         .watched(case.slot)
-        .find(|(at, after)| !may_become(case, *at, answers.word(*at), *after));
-    if let Some((at, after)) = changed {
-        let before = answers.word(at);
-        return tally.differ("the tables become others".to_owned(), || {
-            format!("at {at:#x} {before:#x} became {after:#x}\n{case:x?}")
-        });
+        .any(|(at, after)| !may_become(case, at, answers.word(at), after));
+    if changed {
+        return Verdict::Differs("memory becomes another".to_owned());
     }
     if outcome == expected.outcome {
-        return tally.agree();
+        return Verdict::Agrees;
     }
     match deviant(case) {
-        Some((rule, instead)) if outcome == instead => tally.deviate(rule),
-        _ => {
-            let kind = format!(
-                "vector {} {:#x} instead of {} {:#x}",
-                outcome.vector, outcome.error, expected.outcome.vector, expected.outcome.error
-            );
-            tally.differ(kind, || format!("QEMU says {outcome:x?}\n{case:x?}"));
-        }
+        Some((rule, instead)) if outcome == instead => Verdict::Deviates(rule),
+        _ => Verdict::Differs(format!(
+            "vector {} {:#x} instead of {} {:#x}",
+            outcome.vector, outcome.error, expected.outcome.vector, expected.outcome.error
+        )),
     }
 }
