@@ -31,9 +31,11 @@ test: prerequisites ## Install what is missing and run every test
 	cargo test --locked $(PURE)
 	cargo test --locked --release $(EMULATED)
 
-# MMUSCOPE_WALKS and MMUSCOPE_SEED set the number of walks per architecture and the seed.
+# MMUSCOPE_WALKS and MMUSCOPE_SEED set the number of walks per architecture and the seed;
+# MMUSCOPE_RECORDINGS names a folder with more recordings of real kernels (docs/oracles.md).
 test-long: prerequisites-long ## Install QEMU and compare a million random walks with it
 	cargo test --locked --release -p mmuscope-guest --test qemu_walks -- --ignored --nocapture
+	cargo test --locked --release -p mmuscope-traces --test walk_real_kernels -- --nocapture
 
 lint: prerequisites ## Check the formatting and run clippy, warnings as errors
 	cargo fmt --all --check

@@ -23,6 +23,7 @@ mod tally;
 mod x86;
 
 use std::env;
+use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Instant;
 
@@ -53,8 +54,15 @@ fn run(
     let mut rng = Rng::with_seed(seed);
     let mut tally = Tally::default();
     let start = Instant::now();
+    let terminal = std::io::stderr().is_terminal();
     while tally.walks() < walks {
         round(&mut rng, dir, &mut tally);
+        if terminal {
+            eprint!("\r{} of {walks} walks ", tally.walks());
+        }
+    }
+    if terminal {
+        eprintln!();
     }
     eprint!("{tally}");
     eprintln!("  in {:.1} seconds", start.elapsed().as_secs_f64());
