@@ -28,10 +28,11 @@ impl Exporter for Csv {
     }
 }
 
-const FIXED: [&str; 7] = [
+const FIXED: [&str; 8] = [
     "status",
     "message",
     "region",
+    "profile_hash",
     "clock_ghz",
     "speedup",
     "cycles",
@@ -79,6 +80,7 @@ fn row(report: &Report, run: &Run, region: Option<&Region>) -> Result<Vec<String
         status.to_owned(),
         message.to_owned(),
         region.map_or_else(String::new, |it| it.name.clone()),
+        machine.map_or_else(String::new, |it| it.hash.clone()),
         machine.map_or_else(String::new, |it| it.clock_ghz.to_string()),
         speedup.map_or_else(String::new, |it| it.to_string()),
         region.map_or_else(String::new, |it| it.cycles.to_string()),
@@ -106,6 +108,7 @@ mod tests {
         };
         assert_eq!(at(0, "level"), "pte");
         assert_eq!(at(0, "lower_tables.clear_leaf.l3"), "262144");
+        assert_eq!(at(0, "profile_hash"), sample::report().machines[0].hash);
         assert_eq!(at(1, "speedup"), "8");
         assert_eq!(at(1, "cycles"), "4000000.000");
         assert_eq!(at(2, "tlbi_broadcast.asid"), "1");
