@@ -135,6 +135,9 @@ fn profiles_can_be_listed_shown_compared_and_checked() {
     }
     let shown = printed(&["profile", "show", "skylake-sp", "--set", "clock.ghz=1.25"]);
     assert_has(&shown, &["set by the user"]);
+    assert_has(&shown, &["cache.walker_reads", "tlb.l2.shared.sizes"]);
+    let differ = printed(&["profile", "diff", "ivy-bridge", "haswell-ex"]);
+    assert_has(&differ, &["tlb.l2.shared.sizes", "clock.ghz"]);
     let same = printed(&["profile", "diff", "cortex-a76", "cortex-a76"]);
     assert_eq!(same.lines().count(), 1, "{same}");
     assert_has(&printed(&["profile", "check"]), &["cortex-a76: fine"]);

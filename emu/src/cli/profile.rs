@@ -140,19 +140,29 @@ fn show(profile: &Profile) -> String {
             it.key, it.value, it.source
         );
     }
+    text.push('\n');
+    let settings = profile.settings();
+    let keys = settings.iter().map(|it| it.0.len()).max().unwrap_or(0);
+    for (key, value) in settings {
+        let _ = writeln!(text, "{key:<keys$}  {value}");
+    }
     text
 }
 
 fn diff(left: &Profile, right: &Profile) -> String {
     let mut figures: BTreeMap<String, [Option<String>; 2]> = BTreeMap::new();
     for (side, profile) in [left, right].into_iter().enumerate() {
-        for it in profile.constants() {
-            figures.entry(it.key).or_default()[side] = Some(it.value);
+        let constants = profile.constants().into_iter();
+        let constants = constants.map(|it| (it.key, it.value));
+        for (key, value) in constants.chain(profile.settings()) {
+            figures.entry(key).or_default()[side] = Some(value);
         }
     }
     figures.retain(|_, [left, right]| left != right);
     let keys = figures.keys().map(String::len).max().unwrap_or(0);
-    let column = left.name().len().max(12);
+    let values = figures.values().filter_map(|it| it[0].as_ref());
+    let values = values.map(String::len).max().unwrap_or(0);
+    let column = left.name().len().max(values).max(12);
     let mut text = format!(
         "{:<keys$}  {:>column$}  {}\n",
         "",

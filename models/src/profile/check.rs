@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::spec::{ArrayName, ArraySpec, CacheSpec, Machine, WalkCacheSpec};
-use super::{ProfileError, Sourced};
+use super::{Constant, ProfileError, Sourced};
 use crate::addr::Level;
 use crate::cost::{Applies, Operation};
 
@@ -31,6 +31,19 @@ pub(super) fn check(machine: &Machine) -> Checked {
     Operation::ALL.iter().try_for_each(|op| checker.cost(*op))
 }
 
+/// Checks that every figure of the profile called `name` says where it comes from.
+pub(super) fn sources(name: &str, figures: &[Constant]) -> Checked {
+    match figures.iter().find(|it| it.source.trim().is_empty()) {
+        None => Ok(()),
+        Some(figure) => Err(ProfileError::Implausible {
+            profile: name.to_owned(),
+            key: format!("{}.source", figure.key),
+            found: "empty".to_owned(),
+            expected: "where the value comes from".to_owned(),
+        }),
+    }
+}
+
 impl Checker<'_> {
     fn fail(&self, key: &str, found: impl ToString, expected: impl ToString) -> Checked {
         Err(ProfileError::Implausible {
@@ -45,10 +58,6 @@ impl Checker<'_> {
     where
         T: PartialOrd + ToString + Copy,
     {
-        if number.source.trim().is_empty() {
-            let key = format!("{key}.source");
-            return self.fail(&key, "empty", "where the value comes from");
-        }
         // Written so that a NaN fails too.
         if number.value >= low && number.value <= high {
             return Ok(());

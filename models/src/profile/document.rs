@@ -148,6 +148,27 @@ fn collect(table: &Table, path: &str, found: &mut Vec<Constant>) {
     }
 }
 
+/// Every value of a document that is no number with a source, in the order of its path, but for
+/// the names that the profile goes by.
+pub(super) fn settings(document: &Table) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    collect_settings(document, "", &mut found);
+    found.retain(|(key, _)| !matches!(key.as_str(), "name" | "about" | "arch"));
+    found
+}
+
+fn collect_settings(table: &Table, path: &str, found: &mut Vec<(String, String)>) {
+    for (key, value) in table {
+        let key = join(path, key);
+        match value {
+            Value::Table(inner) if inner.contains_key("quality") => {}
+            Value::Table(inner) => collect_settings(inner, &key, found),
+            Value::String(text) => found.push((key, text.clone())),
+            other => found.push((key, other.to_string())),
+        }
+    }
+}
+
 /// Paths and values, one a line, sorted; without sources, qualities and descriptions.
 pub(super) fn canonical(document: &Table) -> String {
     let mut text = String::new();

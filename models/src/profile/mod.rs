@@ -242,6 +242,7 @@ impl Profile {
             .clone()
             .try_into()
             .map_err(|error| document::syntax(&name, &error))?;
+        check::sources(&name, &document::constants(&document))?;
         check::check(&machine)?;
         let costs = resolve_costs(&machine);
         Ok(Self {
@@ -319,6 +320,12 @@ impl Profile {
     #[must_use]
     pub fn constants(&self) -> Vec<Constant> {
         document::constants(&self.document)
+    }
+
+    /// What the profile says beside its numbers, by path: page sizes, where walkers read and so on.
+    #[must_use]
+    pub fn settings(&self) -> Vec<(String, String)> {
+        document::settings(&self.document)
     }
 
     /// A 64-bit FNV-1a hash over the paths and values of the profile. Sources and descriptions do

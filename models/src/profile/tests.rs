@@ -82,6 +82,11 @@ fn complaints_name_key_found_and_expected() {
          expected a price in cost.cycles.isb or cost.ns.isb"
     );
     assert_eq!(
+        a76("source = \"FEAT_HAFDBS, Armv8.1\"", "source = \" \""),
+        "profile `cortex-a76`: `features.hafdbs.source` is empty, \
+         expected where the value comes from"
+    );
+    assert_eq!(
         a76("arch = \"aarch64\"", "arch = \"arm\""),
         "profile `cortex-a76`: `arch` is arm, expected aarch64 or x86_64"
     );
@@ -228,4 +233,20 @@ fn the_page_about_profiles_names_every_key() {
             .to_owned();
         assert!(quoted(&last), "{}", constant.key);
     }
+}
+
+#[test]
+fn settings_are_what_has_no_source() {
+    let profile = Profile::builtin("cortex-a76").unwrap();
+    let settings = profile.settings();
+    let value = |key: &str| {
+        settings
+            .iter()
+            .find(|it| it.0 == key)
+            .map(|it| it.1.as_str())
+    };
+    assert_eq!(value("cache.walker_reads"), Some("l2"));
+    assert_eq!(value("interconnect.dvm_domain"), Some("machine"));
+    assert!(value("tlb.l1d.all.sizes").is_some_and(|it| it.contains("\"512M\"")));
+    assert_eq!((value("name"), value("clock.ghz")), (None, None));
 }
