@@ -272,3 +272,20 @@ fn a_new_profile_replaces_no_file_and_has_a_proper_name() {
     let error = refusal(&["profile", "new", "mine", "--from", "cortex-a67", "-"]);
     assert_says(&error, &["cortex-a67", "did you mean `cortex-a76`?"]);
 }
+
+#[test]
+fn options_that_do_not_fit_together_are_refused() {
+    let words = ["level=pmd", "size=2M"];
+    let with = |options: &[&str]| compare(&[&words[..], options].concat());
+    let error = with(&["--timing", "off", "--seeds", "3"]);
+    assert_says(&error, &["--seeds", "expected --timing full"]);
+    let error = with(&["--timing", "of"]);
+    assert_says(&error, &["--timing", "'of'", "off, full"]);
+    let error = with(&["--names", "perf"]);
+    assert_says(&error, &["--names", "pmu, vmstat"]);
+    assert_says(&with(&["--seeds", "0"]), &["--seeds", "1..=1000"]);
+    assert_says(
+        &with(&["--seeds", "2", "--seed", "1"]),
+        &["--seed", "cannot"],
+    );
+}

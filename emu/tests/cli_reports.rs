@@ -216,3 +216,67 @@ fn a_new_profile_is_valid_and_the_same_machine_as_the_one_it_is_from() {
         &["# [cost.cycles]", "#   INVLPG.", "extends = \"zen3\""],
     );
 }
+
+#[test]
+fn without_time_there_are_counts_and_no_times() {
+    let off: Value = serde_json::from_str(&compared(&["--timing", "off", "--json", "-"])).unwrap();
+    let full: Value = serde_json::from_str(&compared(&["--json", "-"])).unwrap();
+    assert_eq!(off["timing"], "off");
+    for (off, full) in [0, 3].map(|at| (&off["runs"][at], &full["runs"][at])) {
+        assert!(off["speedup"].is_null());
+        let (off, full) = (&off["regions"][0], &full["regions"][0]);
+        for absent in ["cycles", "nanoseconds", "interval", "attribution"] {
+            assert!(off.get(absent).is_none(), "{absent}");
+            assert!(full.get(absent).is_some(), "{absent}");
+        }
+        for counted in [
+            "instructions",
+            "data",
+            "lower_tables",
+            "tlbi_broadcast",
+            "flushes",
+        ] {
+            assert_eq!(off["counters"][counted], full["counters"][counted]);
+        }
+        assert!(off["counters"].get("data_lines").is_none());
+    }
+    let text = compared(&["--timing", "off"]);
+    assert_has(&text, &["No time passed"]);
+    assert!(!text.contains("faster than"), "{text}");
+    let csv = compared(&["--timing", "off", "--csv", "-"]);
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let header = reader.headers().unwrap().clone();
+    let row = reader.records().next().unwrap().unwrap();
+    for (name, value) in header.iter().zip(&row) {
+        let absent = name.starts_with("cycles") || name.starts_with("data_lines");
+        assert!(!absent || value.is_empty(), "{name} is {value}");
+    }
+}
+
+#[test]
+fn constants_that_are_uncertain_give_intervals_and_seeds_a_spread() {
+    let text = compared(&[]);
+    assert_has(
+        &text,
+        &["Cycles as uncertain constants move, nine in ten: pte "],
+    );
+    let report: Value = serde_json::from_str(&compared(&["--json", "-"])).unwrap();
+    for run in report["runs"].as_array().unwrap() {
+        let region = &run["regions"][0];
+        let cycles = region["cycles"].as_f64().unwrap();
+        let bound = |name: &str| region["interval"][name].as_f64().unwrap();
+        assert!(bound("low") < cycles && cycles < bound("high"), "{region}");
+    }
+    let parallel = ["cpus=2", "threads=spin", "--seeds", "3"];
+    let text = compared(&parallel);
+    assert_has(&text, &["Cycles over seeds 1, 2, 3 of the phases: pte "]);
+    assert_eq!(text, compared(&parallel));
+}
+
+#[test]
+fn counts_have_the_names_of_other_tools() {
+    let text = compared(&["--names", "pmu"]);
+    assert_has(&text, &["L1D_TLB_REFILL", "DTLB_WALK", "walk_completed"]);
+    let text = compared(&["--names", "vmstat"]);
+    assert_has(&text, &["pgfault", "nr_tlb_local_flush_one"]);
+}

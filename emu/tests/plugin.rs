@@ -56,7 +56,24 @@ fn a_repeated_string_instruction_counts_once() {
         [77, 5]
     );
     let counters = bench.guest.counters();
-    assert_eq!(counters.stores, 8);
+    assert_eq!(counters.stores, 1, "one line");
+    assert_eq!(counters.instructions.total(), 2);
+}
+
+#[test]
+fn a_string_is_accessed_by_lines() {
+    // rep movsq; nop
+    let mut bench = Bench::<X86_64>::new(&[0xf3, 0x48, 0xa5, 0x90], MODELLED, |_| {});
+    bench.set("rsi", frame(4) + 0x100);
+    bench.set("rdi", frame(5) + 0x30);
+    bench.set("rcx", 20);
+    bench.run();
+    assert_eq!(bench.word(frame(5) + 0x30 + 19 * 8), 4);
+    assert_eq!(bench.word(frame(5) + 0x30 + 20 * 8), 5);
+    let counters = bench.guest.counters();
+    // Read: two lines and a half. Written: two words, two lines, two words.
+    assert_eq!((counters.loads, counters.stores), (3, 4));
+    assert_eq!(counters.data_lines.unread, 2);
     assert_eq!(counters.instructions.total(), 2);
 }
 

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use mmuscope_emu::curve::{CurveError, Curves, Folio, Request, Touch};
 use mmuscope_emu::experiment::grammar::size_text;
 use mmuscope_emu::experiment::machines::Selected;
-use mmuscope_emu::experiment::{Experiment, ExperimentError, execute};
+use mmuscope_emu::experiment::{Experiment, ExperimentError, Options, execute};
 use mmuscope_emu::report::{Report, Verdict};
 
 use crate::native::moves::{self, MOVES};
@@ -67,7 +67,7 @@ pub fn moves(machine: &Selected, bytes: usize, rounds: usize) -> Result<Vec<Row>
         let words: Vec<String> = it.words.iter().map(|&word| word.to_owned()).collect();
         let words = [words, vec![size.clone()]].concat();
         let experiment = Experiment::scenario("mremap", &words, &[], vec![machine.clone()])?;
-        let report = experiment.run(None, &execute::run, &|_| {}, &|| {})?;
+        let report = experiment.run(&Options::default(), &execute::run, &|_| {}, &|| {})?;
         rows.push(Row {
             what: format!("mremap {}, {}", size_text(bytes as u64), it.name),
             native: Some(native.least),
@@ -89,7 +89,8 @@ fn simulated(report: &Report, words: &[String]) -> Result<f64, ValidateError> {
         Verdict::Unsafe(message) | Verdict::Failed(message) => return Err(failed(message)),
     }
     let region = run.region(&report.region);
-    Ok(region.ok_or_else(|| failed("no region"))?.nanoseconds)
+    let region = region.ok_or_else(|| failed("no region"))?;
+    region.nanoseconds.ok_or_else(|| failed("no time"))
 }
 
 /// Chases pointers through footprints between `from` and `to`, both ways.

@@ -79,6 +79,13 @@ pub trait EmuArch: Arch {
     /// Whether interrupts are unmasked.
     fn interruptible<D>(uc: &Unicorn<'_, D>) -> bool;
 
+    /// How many elements an instruction that repeats itself has still to do, the present one
+    /// included.
+    fn elements_left<D>(uc: &Unicorn<'_, D>) -> u64 {
+        let _ = uc;
+        0
+    }
+
     /// Decodes a block.
     fn decode(cpu: &mut Self::Cpu, code: &[u8]) -> Block;
 

@@ -4,8 +4,9 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use mmuscope_emu::experiment::{Experiment, execute, machines};
-use mmuscope_emu::report::{Csv, Exporter, Json, Report, Text};
+use mmuscope_emu::experiment::{Experiment, Options, execute, machines};
+use mmuscope_emu::report::{Csv, Exporter, Json, Names, Report, Text};
+use mmuscope_models::system::Timing;
 
 use super::output::{self, Output};
 use super::{Exit, progress};
@@ -49,9 +50,75 @@ pub struct Common {
     /// Print one metric a row: everything that is not zero
     #[arg(long)]
     pub long: bool,
+    /// Print counts under the names of `perf` events (pmu) or of /proc/vmstat
+    #[arg(long, value_name = "FAMILY", conflicts_with = "long")]
+    pub names: Option<Family>,
+    /// Whether time passes: `off` gives counts only, sooner
+    #[arg(long, value_name = "off|full", default_value = "full")]
+    pub timing: Clock,
+    /// Let the cores' phases come from this seed: late starts, and jitter at every return
+    #[arg(long, value_name = "SEED", conflicts_with = "seeds")]
+    pub seed: Option<u64>,
+    /// Run everything with the seeds 1 to N; show the middle run, and the spread
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub seeds: Option<u64>,
     /// How many runs at a time [default: one a processor]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
+}
+
+/// Names of counts.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Family {
+    /// Events of performance counters.
+    Pmu,
+    /// Lines of /proc/vmstat.
+    Vmstat,
+}
+
+/// Whether time passes.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Clock {
+    /// It does not.
+    Off,
+    /// It does.
+    Full,
+}
+
+impl Common {
+    fn options(&self) -> anyhow::Result<Options> {
+        let seeds: Vec<u64> = match (self.seed, self.seeds) {
+            (Some(seed), _) => vec![seed],
+            (None, Some(last)) => (1..=last).collect(),
+            (None, None) => Vec::new(),
+        };
+        if self.timing == Clock::Off && !seeds.is_empty() {
+            let option = if self.seed.is_some() {
+                "--seed"
+            } else {
+                "--seeds"
+            };
+            bail!("{option}: without time there are no phases: expected --timing full");
+        }
+        Ok(Options {
+            jobs: self.jobs.map(NonZeroUsize::get),
+            timing: match self.timing {
+                Clock::Off => Timing::Off,
+                Clock::Full => Timing::Full,
+            },
+            seeds,
+        })
+    }
+
+    fn text(&self) -> Text {
+        Text {
+            long: self.long,
+            names: self.names.map(|family| match family {
+                Family::Pmu => Names::Pmu,
+                Family::Vmstat => Names::Vmstat,
+            }),
+        }
+    }
 }
 
 /// Runs the comparison and writes the report.
@@ -64,16 +131,17 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
 
 /// Runs `experiment` with a progress bar and writes what was asked for.
 pub fn run_and_write(experiment: &Experiment<'_>, common: &Common) -> anyhow::Result<Exit> {
+    let options = common.options()?;
     let outputs = Outputs::prepare(common)?;
-    let bar = progress::bar(experiment.runs());
+    let bar = progress::bar(experiment.runs() * options.seeds.len().max(1));
     let report = experiment.run(
-        common.jobs.map(NonZeroUsize::get),
+        &options,
         &execute::run,
         &|run| bar.set_message(run.to_owned()),
         &|| bar.inc(1),
     )?;
     bar.finish_and_clear();
-    outputs.write(&report, common.long)?;
+    outputs.write(&report, &common.text())?;
     Ok(verdict(&report))
 }
 
@@ -113,7 +181,7 @@ impl Outputs {
     }
 
     /// The text goes to the standard output unless another format was sent there.
-    fn write(self, report: &Report, long: bool) -> anyhow::Result<()> {
+    fn write(self, report: &Report, text: &Text) -> anyhow::Result<()> {
         let mut text_wanted = true;
         let formats: [(Option<Output>, &dyn Exporter); 2] = [(self.json, &Json), (self.csv, &Csv)];
         for (output, format) in formats {
@@ -123,7 +191,7 @@ impl Outputs {
             }
         }
         if text_wanted {
-            output::print(&Text { long }.export(report)?)?;
+            output::print(&text.export(report)?)?;
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ use std::fmt;
 use mmuscope_guest::chase::CHASE;
 use mmuscope_models::cost::Category;
 use mmuscope_models::profile::{Profile, ProfileError};
+use mmuscope_models::system::Timing;
 use rayon::prelude::*;
 use serde::Serialize;
 use thiserror::Error;
@@ -358,6 +359,8 @@ impl Request {
             params,
             cpus: 1,
             features: profile.features(),
+            timing: Timing::Full,
+            seed: None,
         };
         let failed = |message: String| CurveError::Run {
             point: format!(
@@ -380,16 +383,20 @@ impl Request {
             .iter()
             .find(|it| it.name == CHASE.regions[0]);
         let region = region.ok_or_else(|| failed("the guest marked no region".to_owned()))?;
+        let (Some(cycles), Some(nanoseconds)) = (region.cycles, region.nanoseconds) else {
+            return Err(failed("the region has no time".to_owned()));
+        };
         let each = |total: f64| total / float(loads);
         let categories = Category::ALL.into_iter().filter_map(|category| {
-            let cycles = each(region.attribution.get(category).as_f64());
+            let spent = region.attribution.as_ref()?.get(category);
+            let cycles = each(spent.as_f64());
             (cycles > 0.0).then(|| (category.name().to_owned(), cycles))
         });
         Ok(Point {
             footprint: planned.footprint,
             loads,
-            cycles: each(region.cycles.as_f64()),
-            nanoseconds: each(region.nanoseconds),
+            cycles: each(cycles.as_f64()),
+            nanoseconds: each(nanoseconds),
             l2_tlb_hits: each(float(region.counters.data.l2_hits)),
             walks: each(float(region.counters.data.walks)),
             categories: Pairs(categories.collect()),

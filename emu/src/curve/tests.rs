@@ -35,11 +35,11 @@ fn page_by_page(job: &Job<'_>) -> Result<Finished, String> {
         results: Pairs::default(),
         regions: vec![Region {
             name: "chase".to_owned(),
-            cycles,
-            nanoseconds: cycles.nanoseconds(job.profile.ghz()),
+            cycles: Some(cycles),
+            nanoseconds: Some(cycles.nanoseconds(job.profile.ghz())),
             counters,
-            attribution,
-            cores: Vec::new(),
+            attribution: Some(attribution),
+            ..Region::default()
         }],
         console: String::new(),
     })

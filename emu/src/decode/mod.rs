@@ -86,6 +86,8 @@ pub struct Block {
     pub unprivileged: bool,
     /// Any instruction needs a hook on its address.
     pub hooked: bool,
+    /// Any instruction repeats itself.
+    pub repeats: bool,
 }
 
 /// What decoding one instruction gives.
@@ -141,6 +143,7 @@ impl Block {
         self.ordered |= ordered;
         self.unprivileged |= mark == Mark::Unprivileged;
         self.hooked |= hooked;
+        self.repeats |= mark == Mark::Repeat;
     }
 
     /// How many instructions start before `offset`.

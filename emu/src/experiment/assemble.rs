@@ -2,20 +2,17 @@
 
 use super::grammar::{Point, Value};
 use super::machines::Selected;
-use super::{Experiment, Finished, Guest};
+use super::{Experiment, Finished, Options};
 use crate::report::{EXACTNESS, Machine, Pairs, Report, Run, SCHEMA, poorest_qualities};
 
 impl Experiment<'_> {
     /// The report of finished runs, in the order of the plan.
-    pub(super) fn report(&self, finished: Vec<Finished>) -> Report {
-        let region = match &self.guest {
-            Guest::Scenario(scenario) => scenario.regions.first().map(|&it| it.to_owned()),
-            Guest::Program { .. } => finished
-                .iter()
-                .flat_map(|it| it.regions.first())
-                .map(|it| it.name.clone())
-                .next(),
+    pub(super) fn report(&self, finished: Vec<Finished>, options: &Options) -> Report {
+        let first = || {
+            let mut first = finished.iter().flat_map(|it| it.regions.first());
+            first.next().map(|it| it.name.clone())
         };
+        let region = self.region().map(str::to_owned).or_else(first);
         let texts = |values: &[Value]| values.iter().map(|it| it.text().to_owned()).collect();
         let axes = self.settings.iter();
         let runs = self.plan.iter().zip(finished);
@@ -25,6 +22,8 @@ impl Experiment<'_> {
             scenario: self.name().to_owned(),
             exactness: EXACTNESS,
             region: region.unwrap_or_default(),
+            timing: options.timing,
+            seeds: options.seeds.clone(),
             axes: Pairs(axes.map(|it| (it.key.clone(), texts(&it.values))).collect()),
             base: Pairs(
                 self.base
@@ -51,6 +50,8 @@ impl Experiment<'_> {
             ),
             verdict: finished.verdict,
             speedup: None,
+            speedup_interval: None,
+            calls: None,
             results: finished.results,
             regions: finished.regions,
             console: finished.console,

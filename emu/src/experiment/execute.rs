@@ -1,13 +1,16 @@
 //! Runs jobs in the emulator.
 
 use mmuscope_guest::ArchName;
-use mmuscope_models::cost::{Attribution, Cycles};
+use mmuscope_models::cost::{Attribution, Category, Cycles, Operation};
 use mmuscope_models::counters::Counters;
+use mmuscope_models::profile::Profile;
+use mmuscope_models::sensitivity::{Interval, Recorded, Sensitivity};
+use mmuscope_models::system::Timing;
 
 use super::{Finished, Job};
 use crate::loader::{GuestArch, GuestImage, LoadError};
 use crate::machine::{self, GuestExit, MachineConfig, RegionCore, RunOutcome, run_guest};
-use crate::report::{Core, Pairs, Region, Verdict};
+use crate::report::{Core, Pairs, Region, Stolen, Verdict};
 
 /// The exit code of a guest whose own checks failed.
 const EXIT_UNSAFE: u64 = 3;
@@ -34,17 +37,21 @@ pub fn run(job: &Job<'_>) -> Result<Finished, String> {
     let config = MachineConfig {
         cpus: job.cpus,
         features: job.features.bits(),
+        timing: job.timing,
+        seed: job.seed,
         ..MachineConfig::new(job.profile.clone(), job.ram)
     };
     let outcome = run_guest(&config, job.elf, &job.params, &mut |_| {});
     let outcome = outcome.map_err(|error| error.to_string())?;
-    Ok(finished(outcome, job.profile.ghz()))
+    Ok(finished(outcome, job))
 }
 
-fn finished(outcome: RunOutcome, ghz: f64) -> Finished {
-    let mut regions: Vec<_> = outcome.regions.iter().map(|it| region(it, ghz)).collect();
+fn finished(outcome: RunOutcome, job: &Job<'_>) -> Finished {
+    let pricing = (job.timing == Timing::Full).then(|| Pricing::new(job.profile));
+    let region = |it: &machine::Region| region(it, pricing.as_ref());
+    let mut regions: Vec<_> = outcome.regions.iter().map(region).collect();
     if regions.is_empty() {
-        regions.push(region(&whole_run(&outcome), ghz));
+        regions.push(region(&whole_run(&outcome)));
     }
     Finished {
         verdict: verdict(&outcome),
@@ -56,15 +63,14 @@ fn finished(outcome: RunOutcome, ghz: f64) -> Finished {
 
 /// A guest that marks nothing is reported from its first instruction to its last.
 fn whole_run(outcome: &RunOutcome) -> machine::Region {
-    let cores = outcome.totals.iter().zip(&outcome.attributions);
+    let cores = outcome.totals.iter();
     machine::Region {
         name: WHOLE_RUN.to_owned(),
         per_core: cores
-            .map(|(counters, attribution)| RegionCore {
-                counters: counters.clone(),
-                attribution: attribution.clone(),
+            .map(|account| RegionCore {
+                account: account.clone(),
                 start: Cycles::ZERO,
-                end: attribution.total(),
+                end: account.attribution.total(),
             })
             .collect(),
     }
@@ -82,40 +88,95 @@ fn verdict(outcome: &RunOutcome) -> Verdict {
     }
 }
 
-fn region(region: &machine::Region, ghz: f64) -> Region {
+/// What turns accounts into times.
+struct Pricing {
+    ghz: f64,
+    sensitivity: Sensitivity,
+}
+
+impl Pricing {
+    fn new(profile: &Profile) -> Self {
+        Self {
+            ghz: profile.ghz(),
+            sensitivity: Sensitivity::new(profile),
+        }
+    }
+}
+
+/// The core that scenarios mark their regions on.
+const BOOT: usize = 0;
+
+fn region(region: &machine::Region, pricing: Option<&Pricing>) -> Region {
     let mut counters = Counters::default();
-    let mut attribution = Attribution::default();
-    let mut cores = Vec::new();
-    for (core, part) in region.per_core.iter().enumerate() {
-        counters.merge(&part.counters);
-        attribution.merge(&part.attribution);
-        cores.push(Core {
-            core,
-            cycles: part.end - part.start,
-            counters: part.counters.clone(),
-            attribution: part.attribution.clone(),
-        });
+    for part in &region.per_core {
+        counters.merge(&part.account.counters);
     }
-    // Scenarios mark their regions on the boot CPU.
-    let cycles = cores.first().map(|it| it.cycles).unwrap_or_default();
-    if cores.len() == 1 {
-        cores.clear();
+    let mut cores: Vec<Core> = region.per_core.iter().enumerate().map(core).collect();
+    if pricing.is_none() {
+        for core in &mut cores {
+            (core.cycles, core.attribution, core.interrupted) = (None, None, None);
+        }
     }
-    Region {
+    let mut summed = Region {
         name: region.name.clone(),
-        cycles,
-        nanoseconds: cycles.nanoseconds(ghz),
         counters,
-        attribution,
-        cores,
+        ..Region::default()
+    };
+    if let Some(pricing) = pricing {
+        take_times(&mut summed, &region.per_core, pricing);
     }
+    if cores.len() > 1 {
+        summed.cores = cores;
+    }
+    summed
+}
+
+fn core((core, part): (usize, &RegionCore)) -> Core {
+    Core {
+        core,
+        cycles: Some(part.end - part.start),
+        counters: part.account.counters.clone(),
+        attribution: Some(part.account.attribution.clone()),
+        interrupted: Some(part.account.interrupted),
+    }
+}
+
+fn take_times(region: &mut Region, cores: &[RegionCore], pricing: &Pricing) {
+    let mut attribution = Attribution::default();
+    let (mut interrupts, mut refills) = (Cycles::ZERO, Cycles::ZERO);
+    for (core, part) in cores.iter().enumerate() {
+        attribution.merge(&part.account.attribution);
+        if core != BOOT {
+            interrupts += part.account.interrupted;
+            refills += part.account.attribution.get(Category::Refill);
+        }
+    }
+    let recorded: Vec<_> = cores
+        .iter()
+        .map(|it| Recorded {
+            counters: &it.account.counters,
+            ledger: &it.account.ledger,
+            attribution: &it.account.attribution,
+        })
+        .collect();
+    let cycles = cores.get(BOOT).map_or(Cycles::ZERO, |it| it.end - it.start);
+    region.cycles = Some(cycles);
+    region.nanoseconds = Some(cycles.nanoseconds(pricing.ghz));
+    region.attribution = Some(attribution);
+    region.repriced = pricing.sensitivity.times(&recorded, BOOT);
+    region.interval = Interval::of(region.repriced.clone());
+    region.stolen = (cores.len() > 1).then_some(Stolen {
+        interrupts,
+        refills,
+    });
+    let requests = |it: &RegionCore| it.account.ledger.of(Operation::IpiSendFirst);
+    region.ipi_requests = Some(cores.iter().map(requests).sum());
 }
 
 #[cfg(test)]
 mod tests {
-    use mmuscope_models::cost::Category;
-
     use super::*;
+    use crate::machine::Account;
 
     fn outcome(exit: GuestExit, unsafe_reports: &[&str]) -> RunOutcome {
         RunOutcome {
@@ -126,7 +187,6 @@ mod tests {
             unsafe_reports: unsafe_reports.iter().map(|&it| it.to_owned()).collect(),
             total_cycles: Cycles::ZERO,
             totals: Vec::new(),
-            attributions: Vec::new(),
         }
     }
 
@@ -151,14 +211,13 @@ mod tests {
     #[test]
     fn a_region_sums_counters_and_takes_the_time_of_the_boot_cpu() {
         let part = |start, end, loads| {
-            let mut attribution = Attribution::default();
-            attribution.charge(Category::Execute, Cycles::new(end - start));
+            let mut account = Account::default();
+            let spent = Cycles::new(end - start);
+            account.attribution.charge(Category::Execute, spent);
+            account.counters.loads = loads;
+            account.interrupted = Cycles::new(30);
             RegionCore {
-                counters: Counters {
-                    loads,
-                    ..Counters::default()
-                },
-                attribution,
+                account,
                 start: Cycles::new(start),
                 end: Cycles::new(end),
             }
@@ -167,11 +226,21 @@ mod tests {
             name: "r".to_owned(),
             per_core: vec![part(100, 300, 5), part(150, 250, 7)],
         };
-        let both = region(&both, 2.0);
-        assert_eq!(both.cycles, Cycles::new(200));
-        assert!((both.nanoseconds - 100.0).abs() < 1e-9);
+        let profile = Profile::builtin("cortex-a76").unwrap();
+        let untimed = region(&both, None);
+        assert_eq!((untimed.cycles, untimed.counters.loads), (None, 12));
+        assert!(untimed.cores.iter().all(|it| it.attribution.is_none()));
+        let both = region(&both, Some(&Pricing::new(&profile)));
+        assert_eq!(both.cycles, Some(Cycles::new(200)));
+        assert!((both.nanoseconds.unwrap() - 200.0 / profile.ghz()).abs() < 1e-9);
+        let stolen = both.stolen.unwrap();
+        assert_eq!(
+            stolen.interrupts,
+            Cycles::new(30),
+            "the boot CPU's are its own"
+        );
         assert_eq!(both.counters.loads, 12);
-        assert_eq!(both.attribution.total(), Cycles::new(300));
+        assert_eq!(both.attribution.unwrap().total(), Cycles::new(300));
         assert_eq!(both.cores.len(), 2);
     }
 }

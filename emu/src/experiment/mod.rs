@@ -11,9 +11,11 @@ pub mod grammar;
 pub mod machine_axes;
 pub mod machines;
 mod profile_file;
+mod spread;
 
 use mmuscope_guest::{ArchName, Axis, Scenario};
 use mmuscope_models::profile::{Features, Profile};
+use mmuscope_models::system::Timing;
 use rayon::prelude::*;
 use thiserror::Error;
 
@@ -106,6 +108,21 @@ pub struct Job<'a> {
     pub ram: u64,
     /// Optional features of the architecture.
     pub features: Features,
+    /// Whether time passes.
+    pub timing: Timing,
+    /// The seed of the cores' phases, if they have any.
+    pub seed: Option<u64>,
+}
+
+/// How the jobs of an experiment are run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Jobs at a time; as many as the host has processors if not given.
+    pub jobs: Option<usize>,
+    /// Whether time passes.
+    pub timing: Timing,
+    /// Every job is run once with each of these seeds; once without one if there are none.
+    pub seeds: Vec<u64>,
 }
 
 /// What a job gives.
@@ -271,10 +288,18 @@ impl<'a> Experiment<'a> {
         })
     }
 
-    /// The number of runs.
+    /// The number of runs, each with one seed.
     #[must_use]
-    pub fn runs(&self) -> usize {
+    pub const fn runs(&self) -> usize {
         self.plan.len()
+    }
+
+    /// The region that the runs are compared in, if the guest's description names one.
+    fn region(&self) -> Option<&'static str> {
+        match &self.guest {
+            Guest::Scenario(scenario) => scenario.regions.first().copied(),
+            Guest::Program { .. } => None,
+        }
     }
 
     /// What a run is, for people: `mremap level=pud on cortex-a76`.
@@ -297,7 +322,7 @@ impl<'a> Experiment<'a> {
         }
     }
 
-    fn job(&self, (machine, point): &(usize, Point)) -> Job<'_> {
+    fn job(&self, (machine, point): &(usize, Point), timing: Timing, seed: Option<u64>) -> Job<'_> {
         let profile = &self.machines[*machine].profile;
         let number = |key: &str, default: u64| {
             let value = point.get(key).and_then(|it| it.param().parse().ok());
@@ -317,11 +342,13 @@ impl<'a> Experiment<'a> {
             cpus: usize::try_from(number(machine_axes::CPUS.key, 1)).unwrap_or(usize::MAX),
             ram,
             features: machine_axes::apply(profile.features(), point),
+            timing,
+            seed,
         }
     }
 
-    /// Runs everything: `jobs` at a time, or as many as the host has processors. The report does
-    /// not depend on how many.
+    /// Runs everything. The report does not depend on how many jobs run at a time. Of the runs of
+    /// a job with several seeds, the report holds the middle one, and how far all are apart.
     ///
     /// `run` runs one job; a job that cannot be run is an error message of one line. `starting`
     /// and `ended` are told about progress, in any order.
@@ -330,28 +357,40 @@ impl<'a> Experiment<'a> {
     /// The host gives no threads.
     pub fn run(
         &self,
-        jobs: Option<usize>,
+        options: &Options,
         run: &(dyn Fn(&Job<'_>) -> Result<Finished, String> + Sync),
         starting: &(dyn Fn(&str) + Sync),
         ended: &(dyn Fn() + Sync),
     ) -> Result<Report, ExperimentError> {
         // The longest runs stand first: starting them first keeps every thread busy.
         let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(jobs.unwrap_or(0))
+            .num_threads(options.jobs.unwrap_or(0))
             .build()?;
+        let seeds: Vec<Option<u64>> = if options.seeds.is_empty() {
+            vec![None]
+        } else {
+            options.seeds.iter().copied().map(Some).collect()
+        };
+        let each = self
+            .plan
+            .iter()
+            .flat_map(|it| seeds.iter().map(move |seed| (it, *seed)));
+        let each: Vec<_> = each.collect();
         let finished: Vec<Finished> = pool.install(|| {
-            self.plan
-                .par_iter()
+            each.par_iter()
                 .with_max_len(1)
-                .map(|planned| {
+                .map(|(planned, seed)| {
                     starting(&self.describe(planned));
-                    let finished = run(&self.job(planned)).unwrap_or_else(failed);
+                    let job = self.job(planned, options.timing, *seed);
+                    let finished = run(&job).unwrap_or_else(failed);
                     ended();
                     finished
                 })
                 .collect()
         });
-        Ok(self.report(finished))
+        let runs = finished.chunks(seeds.len());
+        let runs = runs.map(|it| spread::middle(it, self.region())).collect();
+        Ok(self.report(runs, options))
     }
 }
 

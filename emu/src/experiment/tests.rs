@@ -1,5 +1,4 @@
 use mmuscope_models::cost::{Attribution, Cycles};
-use mmuscope_models::counters::Counters;
 
 use super::*;
 
@@ -24,18 +23,21 @@ fn fake(job: &Job<'_>) -> Result<Finished, String> {
         results: Pairs::default(),
         regions: vec![Region {
             name: "mremap".to_owned(),
-            cycles,
-            nanoseconds: cycles.nanoseconds(job.profile.ghz()),
-            counters: Counters::default(),
-            attribution: Attribution::default(),
-            cores: Vec::new(),
+            cycles: Some(cycles),
+            nanoseconds: Some(cycles.nanoseconds(job.profile.ghz())),
+            attribution: Some(Attribution::default()),
+            ..Region::default()
         }],
         console: String::new(),
     })
 }
 
 fn report(experiment: &Experiment<'_>, jobs: usize) -> Report {
-    let report = experiment.run(Some(jobs), &fake, &|_| {}, &|| {});
+    let options = Options {
+        jobs: Some(jobs),
+        ..Options::default()
+    };
+    let report = experiment.run(&options, &fake, &|_| {}, &|| {});
     report.unwrap()
 }
 
@@ -86,7 +88,7 @@ fn an_axis_that_no_machine_has_is_refused() {
 #[test]
 fn features_reach_the_machine_and_not_the_guests_parameters() {
     let experiment = mremap(&["tlbirange=on"], &[]).unwrap();
-    let job = experiment.job(&experiment.plan[0]);
+    let job = experiment.job(&experiment.plan[0], Timing::Full, None);
     let range = mmuscope_models::profile::Feature::TlbiRange;
     assert!(job.features.contains(range));
     assert!(job.params.iter().all(|it| it.0 != "tlbirange"));
@@ -115,7 +117,9 @@ fn a_run_that_cannot_be_made_is_a_row_that_failed() {
         "aarch64" => Err("no memory".to_owned()),
         _ => fake(job),
     };
-    let report = experiment.run(None, &run, &|_| {}, &|| {}).unwrap();
+    let report = experiment
+        .run(&Options::default(), &run, &|_| {}, &|| {})
+        .unwrap();
     assert!(report.has_failed());
     assert_eq!(
         report.runs[0].verdict,
@@ -151,4 +155,29 @@ fn more_cpus_than_the_machine_has_are_refused_with_the_way_out() {
     let names = words(&["cortex-a76", "skylake-sp"]);
     let larger = machines::select(&names, &words(&["topology.cpus=200"])).unwrap();
     assert!(Experiment::scenario("mremap", &words(&["cpus=200"]), &[], larger).is_ok());
+}
+
+#[test]
+fn of_several_seeds_the_middle_run_is_shown_with_the_spread() {
+    let experiment = mremap(&["level=pud"], &[]).unwrap();
+    let options = Options {
+        seeds: vec![5, 1, 3],
+        ..Options::default()
+    };
+    let run = |job: &Job<'_>| {
+        let mut finished = fake(job)?;
+        finished.regions[0].cycles = job.seed.map(|seed| Cycles::new(seed * 100));
+        Ok(finished)
+    };
+    let report = experiment.run(&options, &run, &|_| {}, &|| {}).unwrap();
+    assert_eq!(report.seeds, [5, 1, 3]);
+    assert_eq!(report.runs.len(), 2);
+    let region = &report.runs[0].regions[0];
+    assert_eq!(region.cycles, Some(Cycles::new(300)));
+    let spread = region.spread.unwrap();
+    assert_eq!(spread.runs, 3);
+    assert_eq!(
+        (spread.low, spread.median, spread.high),
+        (Cycles::new(100), Cycles::new(300), Cycles::new(500))
+    );
 }

@@ -1,10 +1,9 @@
 //! Hypercalls: what the guest asks of the host (`docs/guest-abi.md`). They take no guest time.
 
 use mmuscope_models::addr::Pa;
-use mmuscope_models::cost::{Attribution, Cycles};
-use mmuscope_models::counters::Counters;
+use mmuscope_models::cost::Cycles;
 
-use super::{GuestExit, Machine, MachineError, Region, RegionCore, schedule};
+use super::{Account, GuestExit, Machine, MachineError, Region, RegionCore, schedule};
 use crate::arch::EmuArch;
 
 const EXIT: u16 = 0;
@@ -37,8 +36,7 @@ struct OpenRegion {
 
 #[derive(Debug)]
 struct Snapshot {
-    counters: Counters,
-    attribution: Attribution,
+    account: Account,
     clock: Cycles,
 }
 
@@ -131,6 +129,7 @@ impl<A: EmuArch + 'static> Machine<A> {
         }
         let now = self.cores[caller].attached.now();
         self.start_core(target, entry, argument).map_err(|_| None)?;
+        let now = now + self.cores[target].attached.start_offset();
         let core = &self.cores[target];
         core.attached
             .handle()
@@ -142,8 +141,7 @@ impl<A: EmuArch + 'static> Machine<A> {
         let cores = self.cores.iter();
         cores
             .map(|core| Snapshot {
-                counters: core.attached.counters(),
-                attribution: core.attached.attribution(),
+                account: core.attached.account(),
                 clock: core.attached.clock(),
             })
             .collect()
@@ -153,8 +151,7 @@ impl<A: EmuArch + 'static> Machine<A> {
         let now = self.snapshot();
         let pairs = open.at_start.into_iter().zip(now);
         let per_core = pairs.map(|(start, end)| RegionCore {
-            counters: end.counters.since(&start.counters),
-            attribution: end.attribution.since(&start.attribution),
+            account: end.account.since(&start.account),
             start: start.clock,
             end: end.clock,
         });

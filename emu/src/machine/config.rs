@@ -1,6 +1,6 @@
 //! What a machine is made of, and what a run of it gives.
 
-use mmuscope_models::cost::{Attribution, Cycles};
+use mmuscope_models::cost::{Attribution, Cycles, Ledger};
 use mmuscope_models::counters::Counters;
 use mmuscope_models::profile::Profile;
 use mmuscope_models::system::{Timing, TranslationMode};
@@ -64,6 +64,9 @@ pub struct MachineConfig {
     pub mode: TranslationMode,
     /// Whether time passes.
     pub timing: Timing,
+    /// Where the cores' phases come from; without one, every core begins at once and nothing
+    /// disturbs it. See [`super::phase`].
+    pub seed: Option<u64>,
     /// The longest time that one core runs before the others get their turn, in instructions.
     /// With one core it only says how often progress is reported. Does not change results.
     pub slice: u64,
@@ -82,6 +85,7 @@ impl MachineConfig {
             features: 0,
             mode: TranslationMode::Modelled,
             timing: Timing::Full,
+            seed: None,
             slice: 2000,
             instruction_limit: 100_000_000_000,
         }
@@ -97,13 +101,37 @@ pub enum GuestExit {
     Panic(String),
 }
 
-/// One core's part of a region of interest.
-#[derive(Clone, PartialEq, Debug)]
-pub struct RegionCore {
+/// What one core has counted and taken.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Account {
     /// What it counted.
     pub counters: Counters,
     /// Where its cycles went.
     pub attribution: Attribution,
+    /// How often it paid each price.
+    pub ledger: Ledger,
+    /// The time that interrupts took.
+    pub interrupted: Cycles,
+}
+
+impl Account {
+    /// What was added since `earlier`, a previous state of the same account.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            counters: self.counters.since(&earlier.counters),
+            attribution: self.attribution.since(&earlier.attribution),
+            ledger: self.ledger.since(&earlier.ledger),
+            interrupted: self.interrupted - earlier.interrupted,
+        }
+    }
+}
+
+/// One core's part of a region of interest.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RegionCore {
+    /// What it counted and took.
+    pub account: Account,
     /// Its clock at the beginning.
     pub start: Cycles,
     /// Its clock at the end.
@@ -134,10 +162,8 @@ pub struct RunOutcome {
     pub unsafe_reports: Vec<String>,
     /// The latest clock of any core.
     pub total_cycles: Cycles,
-    /// What each core counted from boot to end.
-    pub totals: Vec<Counters>,
-    /// Where each core's cycles went from boot to end.
-    pub attributions: Vec<Attribution>,
+    /// What each core counted and took from boot to end.
+    pub totals: Vec<Account>,
 }
 
 /// How far a run has come.

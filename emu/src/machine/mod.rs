@@ -4,6 +4,7 @@
 //! ```text
 //! config     what goes in and what comes out
 //! abi        hypercalls, regions of interest
+//! phase      seeded start offsets and jitter
 //! schedule   whose turn it is; sleeping and waking
 //! ```
 //!
@@ -11,6 +12,7 @@
 
 mod abi;
 mod config;
+pub mod phase;
 mod schedule;
 
 use std::cell::RefCell;
@@ -29,7 +31,9 @@ use crate::loader::{BootInfo, GuestArch, GuestImage, LoadError};
 use crate::plugin::{AttachError, Attached, Config, RunError, Shared, attach_core, share};
 use crate::ram::{Ram, RamError};
 
-pub use config::{Feature, GuestExit, MachineConfig, Progress, Region, RegionCore, RunOutcome};
+pub use config::{
+    Account, Feature, GuestExit, MachineConfig, Progress, Region, RegionCore, RunOutcome,
+};
 
 /// A machine that cannot be made, or a guest that cannot go on.
 #[derive(Debug, Error)]
@@ -164,6 +168,9 @@ impl<A: EmuArch + 'static> Machine<A> {
         let sites = sites::<A>(&image);
         for index in 0..config.cpus {
             machine.add_core(index, &sites)?;
+            if let Some(seed) = config.seed {
+                machine.cores[index].attached.set_phase(seed);
+            }
         }
         machine.start_core(0, image.entry().raw(), info.raw())?;
         Ok(machine)
@@ -253,14 +260,7 @@ impl<A: EmuArch + 'static> Machine<A> {
                 .map(|id| shared.system.clock(*id))
                 .max()
                 .unwrap_or_default(),
-            totals: ids
-                .iter()
-                .map(|id| shared.system.counters(*id).clone())
-                .collect(),
-            attributions: ids
-                .iter()
-                .map(|id| shared.system.attribution(*id).clone())
-                .collect(),
+            totals: ids.iter().map(|id| shared.account(*id)).collect(),
         }
     }
 }

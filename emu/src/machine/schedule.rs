@@ -72,6 +72,7 @@ impl<A: EmuArch + 'static> Machine<A> {
         core.state = State::Runnable;
         core.attached.handle().with(|vcpu, shared| {
             shared.wait_until(vcpu.core, when);
+            vcpu.disturb(shared);
             if let Some(lines) = shared.lines.as_mut() {
                 lines.wake(vcpu.core);
             }

@@ -11,6 +11,7 @@ use unicorn_engine::{MemType, Prot, TlbEntry, Unicorn};
 use super::lines::Line;
 use super::shared::Shared;
 use super::soft::{SoftTlb, crosses_page, next_page};
+use super::strings::Strings;
 use super::vcpu::{Counted, Exit, Vcpu};
 use crate::arch::EmuArch;
 use crate::decode::{BlockId, Mark};
@@ -239,6 +240,10 @@ fn on_careful_access<A: EmuArch, D>(
     };
     let first = Access::new(access.va, access.kind, privilege);
     let soft = Some(access.pa);
+    if vcpu.repeats && !crosses && vcpu.mark_at(shared, pc) == Mark::Repeat {
+        on_element(uc, vcpu, shared, (pc, &first), access);
+        return;
+    }
     if let Some(exit) = piece(vcpu, shared, &first, first_size, soft) {
         refuse(uc, vcpu, shared, access, exit);
         return;
@@ -253,6 +258,29 @@ fn on_careful_access<A: EmuArch, D>(
     }
     if access.kind.is_write() {
         store_pieces(vcpu, shared, access, first_size);
+    }
+}
+
+/// An element of an instruction that repeats itself.
+fn on_element<A: EmuArch, D>(
+    uc: &mut Unicorn<'_, D>,
+    vcpu: &mut Vcpu<A>,
+    shared: &mut Shared<A>,
+    (pc, asked): (u64, &Access),
+    access: &DataAccess,
+) {
+    let follows = vcpu.strings.follows(pc, asked);
+    // An element that follows another, but that the engine would access elsewhere, is asked again.
+    if follows != Some(access.pa) {
+        let extent = Strings::extent(asked, access.size, A::elements_left(uc));
+        if let Some(exit) = piece(vcpu, shared, asked, extent, Some(access.pa)) {
+            refuse(uc, vcpu, shared, access, exit);
+            return;
+        }
+    }
+    vcpu.strings.done(asked, access.size, access.pa);
+    if access.kind.is_write() {
+        shared.stored(vcpu.core, access.pa, access.size, access.value);
     }
 }
 
@@ -467,7 +495,13 @@ fn before_block<A: EmuArch, D>(
             return Some(Exit::PlaceHooks(missing));
         }
     }
-    let multiple = facts.multiple || facts.unprivileged;
+    let multiple = facts.multiple || facts.unprivileged || facts.repeats;
+    let repeats = facts.repeats;
+    if vcpu.repeats && !repeats {
+        // What follows may change translations.
+        vcpu.strings = Strings::default();
+    }
+    vcpu.repeats = repeats;
     vcpu.unprivileged = facts.unprivileged;
     if vcpu.fetched.take() != Some(pc) {
         vcpu.current.begin(None);

@@ -45,6 +45,7 @@ mod lines;
 mod run;
 mod shared;
 mod soft;
+mod strings;
 mod vcpu;
 
 use std::cell::RefCell;
@@ -61,6 +62,8 @@ use unicorn_engine::{HookType, MemType, Prot, TlbType, Unicorn, uc_error};
 
 use crate::arch::EmuArch;
 use crate::decode::BlockCache;
+use crate::machine::Account;
+use crate::machine::phase::{self, Phase};
 use crate::ram::Ram;
 
 pub use lines::{Line, Lines};
@@ -311,6 +314,26 @@ impl<A: EmuArch, D> Attached<'_, A, D> {
     pub fn attribution(&self) -> Attribution {
         let core = self.handle.vcpu.borrow().core;
         self.handle.shared.borrow().system.attribution(core).clone()
+    }
+
+    /// All of it.
+    #[must_use]
+    pub(crate) fn account(&self) -> Account {
+        let core = self.handle.vcpu.borrow().core;
+        self.handle.shared.borrow().account(core)
+    }
+
+    /// Gives the core a phase of its own.
+    pub(crate) fn set_phase(&mut self, seed: u64) {
+        let mut vcpu = self.handle.vcpu.borrow_mut();
+        vcpu.phase = Some(Phase::new(seed, vcpu.core));
+    }
+
+    /// How late it starts.
+    pub(crate) fn start_offset(&self) -> Cycles {
+        let mut vcpu = self.handle.vcpu.borrow_mut();
+        let phase = vcpu.phase.as_mut();
+        phase.map_or(Cycles::ZERO, |it| it.below(phase::START))
     }
 
     /// The core's clock.

@@ -7,6 +7,7 @@ use mmuscope_models::system::{CoreId, System, Timing};
 use super::lines::Lines;
 use crate::arch::EmuArch;
 use crate::decode::BlockCache;
+use crate::machine::Account;
 use crate::ram::Ram;
 
 /// The model, the memory and the decoded code.
@@ -71,6 +72,17 @@ impl<A: EmuArch> Shared<A> {
 
     fn executed(&self, core: CoreId) -> Cycles {
         Cycles::new(self.system.counters(core).instructions.total())
+    }
+
+    /// What a core has counted and taken so far.
+    pub fn account(&self, core: CoreId) -> Account {
+        let system = &self.system;
+        Account {
+            counters: system.counters(core).clone(),
+            attribution: system.attribution(core).clone(),
+            ledger: system.ledger(core).clone(),
+            interrupted: system.interrupted(core),
+        }
     }
 
     /// The core waits until `when`.

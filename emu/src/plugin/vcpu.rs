@@ -3,14 +3,16 @@
 use mmuscope_models::access::{Access, AccessKind, Privilege};
 use mmuscope_models::addr::{Pa, Va};
 use mmuscope_models::cost::Cycles;
-use mmuscope_models::system::{CoreId, ExceptionKind};
+use mmuscope_models::system::{CoreId, ExceptionKind, System, Timing};
 use unicorn_engine::{Context, uc_error};
 
 use super::hooks::Round;
 use super::shared::Shared;
 use super::soft::SoftTlb;
+use super::strings::Strings;
 use crate::arch::{EmuArch, Trap};
 use crate::decode::{BlockId, Mark};
+use crate::machine::phase::{JITTER, Phase};
 
 /// Why the engine was told to stop.
 #[derive(Debug)]
@@ -148,6 +150,10 @@ pub struct Vcpu<A: EmuArch> {
     pub current: Current,
     /// Accesses must be attributed to instructions: one can make several, or they are shared.
     pub careful: bool,
+    /// An instruction of the present block repeats itself.
+    pub repeats: bool,
+    /// Where such an instruction is in its lines.
+    pub strings: Strings,
     /// An instruction of the present block accesses memory with user privilege.
     pub unprivileged: bool,
     /// The access that the TLB hook found to fault.
@@ -168,6 +174,8 @@ pub struct Vcpu<A: EmuArch> {
     pub exceptions: Vec<ExceptionKind>,
     /// What the present round of a waiting loop has read.
     pub round: Round,
+    /// What disturbs the core, if anything does.
+    pub phase: Option<Phase>,
     /// Addresses with hooks.
     pub hooked: rustc_hash::FxHashSet<u64>,
     /// The state of [`Shared::code_epoch`] that the engine's translations are of.
@@ -190,6 +198,8 @@ impl<A: EmuArch> Vcpu<A> {
             undo: Vec::new(),
             current: Current::default(),
             careful: false,
+            repeats: false,
+            strings: Strings::default(),
             unprivileged: false,
             soft_fault: None,
             fetched: None,
@@ -200,6 +210,7 @@ impl<A: EmuArch> Vcpu<A> {
             interrupts: Vec::new(),
             exceptions: Vec::new(),
             round: Round::default(),
+            phase: None,
             hooked: rustc_hash::FxHashSet::default(),
             code_epoch: 0,
             pending: None,
@@ -327,6 +338,7 @@ impl<A: EmuArch> Vcpu<A> {
                     let kind = self.exceptions.pop().unwrap_or(ExceptionKind::Sync);
                     shared.system.exception_exit(self.core, kind);
                     self.privilege_unknown = true;
+                    disturb(&mut self.phase, self.core, &mut shared.system);
                 }
                 Mark::Spin => self.spun = true,
                 Mark::Plain | Mark::Idle | Mark::Unprivileged | Mark::Repeat => {}
@@ -337,9 +349,23 @@ impl<A: EmuArch> Vcpu<A> {
         }
     }
 
+    /// Lets the core's phase slip, if it has one.
+    pub fn disturb(&mut self, shared: &mut Shared<A>) {
+        disturb(&mut self.phase, self.core, &mut shared.system);
+    }
+
     /// Adds an interrupt that arrives at `arrival`.
     pub fn interrupt(&mut self, interrupt: Interrupt) {
         let at = self.interrupts.partition_point(|other| *other <= interrupt);
         self.interrupts.insert(at, interrupt);
+    }
+}
+
+fn disturb<A: EmuArch>(phase: &mut Option<Phase>, core: CoreId, system: &mut System<A>) {
+    if let Some(phase) = phase
+        && system.timing() == Timing::Full
+    {
+        let until = system.clock(core) + phase.below(JITTER);
+        system.wait_until(core, until);
     }
 }

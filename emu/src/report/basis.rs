@@ -45,7 +45,18 @@ pub const EXACTNESS: Exactness = Exactness {
         "data_lines",
         "walk_lines",
     ],
-    priced: &["cycles", "nanoseconds", "speedup", "attribution"],
+    priced: &[
+        "cycles",
+        "nanoseconds",
+        "interval",
+        "spread",
+        "speedup",
+        "speedup_interval",
+        "calls",
+        "attribution",
+        "stolen",
+        "interrupted",
+    ],
 };
 
 /// The last parts of the paths of the figures that price a category. Parts that end in a dot are

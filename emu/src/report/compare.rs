@@ -4,6 +4,8 @@
 //! `level=pte,pmd flush=end,extent` and the baseline `level=pte`, each `flush` is a group of its
 //! own.
 
+use mmuscope_models::sensitivity::Interval;
+
 use super::{Pairs, Report, Run, Verdict};
 
 /// Runs of one machine that are compared with each other, fastest first.
@@ -36,7 +38,7 @@ fn cycles(region: &str, run: &Run) -> Option<f64> {
     if run.verdict != Verdict::Fine {
         return None;
     }
-    let cycles = run.region(region)?.cycles.as_f64();
+    let cycles = run.region(region)?.cycles?.as_f64();
     (cycles > 0.0).then_some(cycles)
 }
 
@@ -64,12 +66,21 @@ fn baseline_of<'a>(runs: &'a [Run], run: &Run, base: &Pairs<String>) -> Option<&
 pub(super) fn set_speedups(report: &mut Report) {
     let speedup = |run| {
         let base = baseline_of(&report.runs, run, &report.base)?;
-        Some(cycles(&report.region, base)? / cycles(&report.region, run)?)
+        let ratio = cycles(&report.region, base)? / cycles(&report.region, run)?;
+        Some((ratio, interval(&report.region, base, run)))
     };
     let speedups: Vec<_> = report.runs.iter().map(speedup).collect();
     for (run, speedup) in report.runs.iter_mut().zip(speedups) {
-        run.speedup = speedup;
+        run.speedup = speedup.map(|it| it.0);
+        run.speedup_interval = speedup.and_then(|it| it.1);
     }
+}
+
+/// The interval of the ratio of two runs on one machine, whose constants are moved together.
+pub(super) fn interval(region: &str, slower: &Run, faster: &Run) -> Option<Interval> {
+    let (slower, faster) = (slower.region(region)?, faster.region(region)?);
+    let pairs = slower.repriced.iter().zip(&faster.repriced);
+    Interval::of(pairs.map(|(slow, fast)| slow / fast).collect())
 }
 
 impl Report {

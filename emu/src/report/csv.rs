@@ -4,6 +4,7 @@ use mmuscope_models::cost::Attribution;
 use mmuscope_models::counters::Counters;
 
 use super::figures::flatten;
+use super::region::is_timed;
 use super::{ExportError, Exporter, Region, Report, Run, Verdict};
 
 /// The report as comma-separated values with a header. A run that ended without a region has one
@@ -28,7 +29,7 @@ impl Exporter for Csv {
     }
 }
 
-const FIXED: [&str; 8] = [
+const FIXED: [&str; 10] = [
     "status",
     "message",
     "region",
@@ -37,23 +38,38 @@ const FIXED: [&str; 8] = [
     "speedup",
     "cycles",
     "nanoseconds",
+    "cycles_low",
+    "cycles_high",
 ];
 
 /// The columns after the fixed ones, with a region's values or empty.
 fn figures(region: Option<&Region>) -> Result<Vec<(String, String)>, ExportError> {
     let (no_counters, no_attribution) = (Counters::default(), Attribution::default());
     let (counters, attribution) = match region {
-        Some(it) => (&it.counters, &it.attribution),
+        Some(it) => (
+            &it.counters,
+            it.attribution.as_ref().unwrap_or(&no_attribution),
+        ),
         None => (&no_counters, &no_attribution),
     };
     let spent = flatten(attribution)?.into_iter();
     let spent = spent.map(|(name, value)| (format!("cycles.{name}"), value));
-    let text = |value: serde_json::Value| match region {
-        Some(_) => value.to_string(),
-        None => String::new(),
+    let timed = region.is_some_and(|it| it.cycles.is_some());
+    let text = |name: &str, value: serde_json::Value| match region {
+        Some(_) if timed || !(name.starts_with("cycles.") || is_timed(name)) => value.to_string(),
+        _ => String::new(),
     };
     let all = flatten(counters)?.into_iter().chain(spent);
-    Ok(all.map(|(name, value)| (name, text(value))).collect())
+    Ok(all
+        .map(|(name, value)| {
+            let text = text(&name, value);
+            (name, text)
+        })
+        .collect())
+}
+
+fn or_empty(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |it| it.to_string())
 }
 
 fn header(report: &Report) -> Result<Vec<String>, ExportError> {
@@ -82,9 +98,11 @@ fn row(report: &Report, run: &Run, region: Option<&Region>) -> Result<Vec<String
         region.map_or_else(String::new, |it| it.name.clone()),
         machine.map_or_else(String::new, |it| it.hash.clone()),
         machine.map_or_else(String::new, |it| it.clock_ghz.to_string()),
-        speedup.map_or_else(String::new, |it| it.to_string()),
-        region.map_or_else(String::new, |it| it.cycles.to_string()),
-        region.map_or_else(String::new, |it| it.nanoseconds.to_string()),
+        or_empty(speedup),
+        or_empty(region.and_then(|it| it.cycles)),
+        or_empty(region.and_then(|it| it.nanoseconds)),
+        or_empty(region.and_then(|it| it.interval).map(|it| it.low)),
+        or_empty(region.and_then(|it| it.interval).map(|it| it.high)),
     ]);
     row.extend(figures(region)?.into_iter().map(|it| it.1));
     Ok(row)

@@ -21,15 +21,17 @@ mod compare;
 mod csv;
 mod figures;
 mod json;
+mod names;
 mod number;
 mod published;
+mod region;
 #[cfg(test)]
 mod sample;
 mod text;
 
-use mmuscope_models::cost::{Attribution, Cycles};
-use mmuscope_models::counters::Counters;
 use mmuscope_models::profile::{Constant, Quality};
+use mmuscope_models::sensitivity::Interval;
+use mmuscope_models::system::Timing;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
@@ -37,7 +39,9 @@ pub use basis::{EXACTNESS, Exactness, poorest_qualities};
 pub use compare::{Comparison, Standing};
 pub use csv::Csv;
 pub use json::Json;
+pub use names::Names;
 pub use published::PublishedPair;
+pub use region::{Calls, Core, Region, Spread, Stolen};
 pub use text::{Text, wrapped};
 
 /// The name and version of the structure, as every export carries it. The number grows when a
@@ -85,6 +89,17 @@ impl<V: Serialize> Serialize for Pairs<V> {
     }
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature that serde asks for"
+)]
+fn timing_name<S: Serializer>(timing: &Timing, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(match timing {
+        Timing::Off => "off",
+        Timing::Full => "full",
+    })
+}
+
 /// What one command ran, and what came out.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -98,6 +113,13 @@ pub struct Report {
     pub exactness: Exactness,
     /// The region of interest that the comparison is about.
     pub region: String,
+    /// Whether time passed: without it there are no figures of time, and none of the data path.
+    #[serde(serialize_with = "timing_name")]
+    pub timing: Timing,
+    /// The seeds of the cores' phases that every point was run with; without any, all cores
+    /// begin at once and nothing disturbs them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub seeds: Vec<u64>,
     /// The axes with their values, in the order of the command; the first varies slowest.
     pub axes: Pairs<Vec<String>>,
     /// The values that make a run the baseline of the runs that differ from it in these only.
@@ -160,6 +182,13 @@ pub struct Run {
     /// How many times faster than its baseline the run is; absent without a baseline, or if
     /// either is no result.
     pub speedup: Option<f64>,
+    /// The interval of this ratio that uncertain constants span; both runs' constants are moved
+    /// together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speedup_interval: Option<Interval>,
+    /// The first and the later times that the compared region was entered, if more than once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<Calls>,
     /// What the guest reported by name.
     pub results: Pairs<String>,
     /// The regions of interest, in the order they ended.
@@ -176,41 +205,14 @@ impl Run {
     }
 }
 
-/// What happened between the guest's marks around a region of interest.
-#[derive(Clone, Debug, Serialize)]
-pub struct Region {
-    /// The name that the guest gave it.
-    pub name: String,
-    /// From begin to end on the clock of the core that began it.
-    pub cycles: Cycles,
-    /// The same at the profile's clock.
-    pub nanoseconds: f64,
-    /// Counters, summed over all cores.
-    pub counters: Counters,
-    /// Cycles by category, summed over all cores.
-    pub attribution: Attribution,
-    /// Core by core, if there is more than one.
-    pub cores: Vec<Core>,
-}
-
-/// One core's part of a region.
-#[derive(Clone, Debug, Serialize)]
-pub struct Core {
-    /// The core's number.
-    pub core: usize,
-    /// What its clock advanced.
-    pub cycles: Cycles,
-    /// Its counters.
-    pub counters: Counters,
-    /// Its cycles by category.
-    pub attribution: Attribution,
-}
-
 impl Report {
     /// Completes a report of `runs`: speed-ups against the baseline, published figures.
     #[must_use]
     pub fn complete(mut self) -> Self {
         compare::set_speedups(&mut self);
+        for run in &mut self.runs {
+            run.calls = Calls::of(&run.regions, &self.region);
+        }
         self.published = published::beside(&self);
         self
     }

@@ -5,6 +5,7 @@ use mmuscope_models::addr::Level;
 use mmuscope_models::cost::{Attribution, Category, Cycles};
 use mmuscope_models::counters::Counters;
 use mmuscope_models::profile::Quality;
+use mmuscope_models::system::Timing;
 
 use super::{EXACTNESS, Machine, Pairs, Region, Report, Run, SCHEMA, Verdict};
 
@@ -36,14 +37,16 @@ fn run(machine: &str, ghz: f64, level: &str, cycles: u64, counters: Counters) ->
         point: pairs([("level", level.to_owned()), ("size", "1G".to_owned())]),
         verdict: Verdict::Fine,
         speedup: None,
+        speedup_interval: None,
+        calls: None,
         results: pairs([("pages", "262144".to_owned())]),
         regions: vec![Region {
             name: "mremap".to_owned(),
-            cycles: Cycles::new(cycles),
-            nanoseconds: Cycles::new(cycles).nanoseconds(ghz),
+            cycles: Some(Cycles::new(cycles)),
+            nanoseconds: Some(Cycles::new(cycles).nanoseconds(ghz)),
             counters,
-            attribution,
-            cores: Vec::new(),
+            attribution: Some(attribution),
+            ..Region::default()
         }],
         console: String::new(),
     }
@@ -77,6 +80,8 @@ pub fn report() -> Report {
         scenario: "mremap".to_owned(),
         exactness: EXACTNESS,
         region: "mremap".to_owned(),
+        timing: Timing::Full,
+        seeds: Vec::new(),
         axes: pairs([
             ("level", ["pte", "pmd", "pud"].map(str::to_owned).to_vec()),
             ("size", vec!["1G".to_owned()]),

@@ -1,5 +1,9 @@
 //! Text for a terminal, at most [`WIDTH`] columns wide.
 
+#[cfg(test)]
+mod tests;
+mod uncertain;
+
 use std::fmt::Write as _;
 
 use comfy_table::{
@@ -8,11 +12,13 @@ use comfy_table::{
 use mmuscope_models::addr::Level;
 use mmuscope_models::cost::{Category, Cycles};
 use mmuscope_models::profile::Quality;
+use mmuscope_models::system::Timing;
 
 use super::figures::{barriers, flatten, invalidations, table_stores};
 use super::number::{grouped, short, times};
 use super::{
-    Comparison, ExportError, Exporter, Machine, PublishedPair, Region, Report, Run, Verdict,
+    Comparison, ExportError, Exporter, Machine, Names, PublishedPair, Region, Report, Run, Verdict,
+    names,
 };
 
 /// The widest line, in columns.
@@ -24,6 +30,8 @@ pub const WIDTH: usize = 100;
 pub struct Text {
     /// One metric a row instead of one run a row: everything that is not zero.
     pub long: bool,
+    /// Counts under the names of other tools instead.
+    pub names: Option<Names>,
 }
 
 impl Exporter for Text {
@@ -34,12 +42,15 @@ impl Exporter for Text {
             out.push('\n');
             paragraph(&mut out, &heading(report, machine));
             out.push('\n');
-            if self.long {
+            if let Some(names) = self.names {
+                lines(&mut out, &named_table(report, machine, names));
+            } else if self.long {
                 long_tables(&mut out, report, machine)?;
             } else {
                 lines(&mut out, &short_table(report, machine));
             }
             let mut told = sentences(report, machine);
+            told.extend(uncertain::told(report, machine));
             told.extend(where_cycles_go(report, machine));
             if !told.is_empty() {
                 out.push('\n');
@@ -184,9 +195,9 @@ fn short_cells(report: &Report, run: &Run) -> Vec<String> {
     let time = match status(&run.verdict) {
         Some(status) => [status.to_owned(), "-".to_owned(), "-".to_owned()],
         None => [
-            short(region.cycles.as_f64()),
-            short(region.nanoseconds),
-            run.speedup.map_or_else(|| "-".to_owned(), times),
+            region.cycles.map_or_else(absent, |it| short(it.as_f64())),
+            region.nanoseconds.map_or_else(absent, short),
+            run.speedup.map_or_else(absent, times),
         ],
     };
     let operations = invalidations(counters);
@@ -218,6 +229,10 @@ fn short_cells(report: &Report, run: &Run) -> Vec<String> {
     cells
 }
 
+fn absent() -> String {
+    "-".to_owned()
+}
+
 fn status(verdict: &Verdict) -> Option<&'static str> {
     match verdict {
         Verdict::Fine => None,
@@ -246,6 +261,29 @@ fn long_tables(out: &mut String, report: &Report, machine: &Machine) -> Result<(
     Ok(())
 }
 
+/// The counts of all runs side by side, under the names of other tools.
+fn named_table(report: &Report, machine: &Machine, family: Names) -> Table {
+    let runs: Vec<_> = report.runs_on(&machine.profile).collect();
+    let mut header = vec!["count".to_owned()];
+    header.extend(runs.iter().map(|run| variant(report, run).join(" ")));
+    let mut table = table(&header, 1);
+    let columns: Vec<_> = runs
+        .iter()
+        .map(|run| run.region(&report.region))
+        .map(|it| it.map(|region| names::named(family, &machine.arch, region)))
+        .collect();
+    let named = columns.iter().flatten().next();
+    for (at, (name, _)) in named.into_iter().flatten().enumerate() {
+        let mut row = vec![(*name).to_owned()];
+        row.extend(columns.iter().map(|it| {
+            let value = it.as_ref().and_then(|it| it.get(at));
+            value.map_or_else(absent, |it| grouped(it.1))
+        }));
+        table.add_row(row);
+    }
+    table
+}
+
 fn long_rows(report: &Report, runs: &[&Run]) -> Result<Vec<Vec<String>>, ExportError> {
     let of_time = |text: &dyn Fn(&Run, &Region) -> String| -> Vec<String> {
         let cell = |run: &&Run| match (status(&run.verdict), run.region(&report.region)) {
@@ -256,14 +294,17 @@ fn long_rows(report: &Report, runs: &[&Run]) -> Result<Vec<Vec<String>>, ExportE
         runs.iter().map(cell).collect()
     };
     let mut rows = vec![
-        ("cycles".to_owned(), of_time(&|_, it| it.cycles.to_string())),
+        (
+            "cycles".to_owned(),
+            of_time(&|_, it| it.cycles.map_or_else(absent, |it| it.to_string())),
+        ),
         (
             "nanoseconds".to_owned(),
-            of_time(&|_, it| format!("{:.3}", it.nanoseconds)),
+            of_time(&|_, it| it.nanoseconds.map_or_else(absent, |it| format!("{it:.3}"))),
         ),
         (
             "times faster".to_owned(),
-            of_time(&|run, _| run.speedup.map_or_else(|| "-".to_owned(), times)),
+            of_time(&|run, _| run.speedup.map_or_else(absent, times)),
         ),
     ];
     let mut columns = Vec::new();
@@ -292,10 +333,21 @@ fn long_rows(report: &Report, runs: &[&Run]) -> Result<Vec<Vec<String>>, ExportE
 /// Every counter, then the cycles by category.
 fn metrics(region: &Region) -> Result<Vec<(String, String)>, ExportError> {
     let counted = flatten(&region.counters)?.into_iter();
-    let spent = flatten(&region.attribution)?.into_iter();
+    let spent = match &region.attribution {
+        Some(attribution) => flatten(attribution)?,
+        None => Vec::new(),
+    };
+    let spent = spent.into_iter();
     let spent = spent.map(|(name, value)| (format!("cycles in {name}"), value));
+    let stolen = match &region.stolen {
+        Some(stolen) => flatten(stolen)?,
+        None => Vec::new(),
+    };
+    let stolen = stolen.into_iter();
+    let stolen = stolen.map(|(name, value)| (format!("of other CPUs' cycles, in {name}"), value));
     Ok(counted
         .chain(spent)
+        .chain(stolen)
         .map(|(name, value)| match value.as_u64() {
             Some(count) => (name, grouped(count)),
             None => (name, value.to_string()),
@@ -362,7 +414,7 @@ fn where_cycles_go(report: &Report, machine: &Machine) -> Option<String> {
         quality.is_some_and(|&it| it >= Quality::Estimated)
     };
     let told = |run: &Run| {
-        let attribution = &run.region(&report.region)?.attribution;
+        let attribution = run.region(&report.region)?.attribution.as_ref()?;
         let total = attribution.total().as_f64();
         if run.verdict != Verdict::Fine || total <= 0.0 {
             return None;
@@ -427,9 +479,12 @@ fn published(out: &mut String, pairs: &[PublishedPair]) {
 fn notes(report: &Report) -> Vec<String> {
     let mut notes = vec![
         "Instructions, table stores (L1 to L3: user tables), TLB operations, barriers and IPIs \
-         (sent/received) are counted, not estimated; walks are exact for the profile's TLBs. \
-         Cycles and ns are sums of the profile's costs."
-            .to_owned(),
+         (sent/received) are counted, not estimated; walks are exact for the profile's TLBs. "
+            .to_owned()
+            + match report.timing {
+                Timing::Full => "Cycles and ns are sums of the profile's costs.",
+                Timing::Off => "No time passed (--timing off).",
+            },
     ];
     for machine in &report.machines {
         let total: usize = machine.qualities.0.iter().map(|it| it.1).sum();
@@ -458,6 +513,3 @@ fn notes(report: &Report) -> Vec<String> {
     }
     notes
 }
-
-#[cfg(test)]
-mod tests;

@@ -67,8 +67,8 @@ fn measured(outcome: &RunOutcome) -> Result<Measured, String> {
     let mut measured = Measured::default();
     for (index, core) in region.per_core.iter().enumerate() {
         match index {
-            0 => measured.initiator.merge(&core.counters),
-            _ => measured.others.merge(&core.counters),
+            0 => measured.initiator.merge(&core.account.counters),
+            _ => measured.others.merge(&core.account.counters),
         }
     }
     Ok(measured)

@@ -168,6 +168,10 @@ impl EmuArch for X86_64 {
             .is_ok_and(|flags| flags & RFLAGS_IF != 0)
     }
 
+    fn elements_left<D>(uc: &Unicorn<'_, D>) -> u64 {
+        uc.reg_read(RegisterX86::RCX).unwrap_or(0)
+    }
+
     fn decode(cpu: &mut Cpu, code: &[u8]) -> Block {
         cpu.decoder()
             .map_or_else(Block::default, |decoder| decoder.block(code))

@@ -2,7 +2,7 @@ use super::super::sample;
 use super::*;
 
 fn text(report: &Report, long: bool) -> String {
-    String::from_utf8(Text { long }.export(report).unwrap()).unwrap()
+    String::from_utf8(Text { long, names: None }.export(report).unwrap()).unwrap()
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn many_variants_are_summed_up_by_runner_up_and_baseline() {
         let mut run = report.runs[1].clone();
         run.point.0[0].1 = name.to_owned();
         let region = &mut run.regions[0];
-        region.cycles = region.cycles.times(factor);
+        region.cycles = region.cycles.map(|it| it.times(factor));
         report.runs.push(run);
     }
     let report = report.complete();
