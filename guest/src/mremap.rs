@@ -125,6 +125,13 @@ const AXES: &[Axis] = &[
         arch: None,
     },
     Axis {
+        key: "repeat",
+        about: "calls, there and back: the first is cold, others find the tables of the one before",
+        kind: AxisKind::Count { min: 1, max: 64 },
+        default: "1",
+        arch: None,
+    },
+    Axis {
         key: "cpus",
         about: "CPUs of the machine",
         kind: AxisKind::Count { min: 1, max: 256 },

@@ -97,6 +97,7 @@ void program_main(void)
 	u64 dst = DST_BASE + parse_offset("dst", param_text("dst", "pud"));
 	u64 order = CHOOSE("folio", "4K", { "4K", ORDER_4K }, { "64K", ORDER_64K }, { "2M", ORDER_2M });
 	u64 shared = CHOOSE("map", "private", { "private", 0 }, { "shared", 1 });
+	u64 repeat = param_number("repeat", 1);
 	u64 threads = CHOOSE("threads", "none", { "none", THREADS_NONE }, { "spin", THREADS_SPIN },
 			     { "lazy", THREADS_LAZY });
 
@@ -118,13 +119,21 @@ void program_main(void)
 	write_marks(src, size / PAGE_SIZE);
 	start_cpus(other_cpu, (void *)threads);
 
-	region_begin("mremap");
-	do_mremap(&mm, src, dst, &move);
-	region_end("mremap");
+	for (u64 call = 0; call < repeat; call++) {
+		region_begin("mremap");
+		do_mremap(&mm, src, dst, &move);
+		region_end("mremap");
 
-	check_marks(dst, size / PAGE_SIZE);
+		/* The next call moves it back, with warm caches. */
+		u64 back = src;
 
-	u64 left = count_mapped(src, size);
+		src = dst;
+		dst = back;
+	}
+
+	check_marks(src, size / PAGE_SIZE);
+
+	u64 left = count_mapped(dst, size);
 
 	if (left)
 		report_unsafe("%lu pages are still mapped at the old address", left);
