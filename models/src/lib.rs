@@ -15,6 +15,7 @@
 //! sensitivity                 the interval that uncertain constants span
 //! tables                      which frames hold translation tables, and what stores to them mean
 //! counters, observer          what comes out: exact counts, and a hook for every event
+//! explain                     registers, instructions and walks in words
 //! system                      cores and interconnect under one profile
 //! ```
 
@@ -25,6 +26,7 @@ pub mod arch;
 pub mod cache;
 pub mod cost;
 pub mod counters;
+pub mod explain;
 pub mod interconnect;
 pub mod memory;
 pub mod observer;
