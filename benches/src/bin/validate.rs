@@ -12,6 +12,9 @@ use mmuscope_benches::validate;
 use mmuscope_emu::experiment::grammar::parse_size;
 use mmuscope_emu::experiment::machines;
 
+/// The least footprint of the chase in bytes.
+const LEAST: u64 = 64 << 10;
+
 /// Do mremap and the pointer chase on this host and by the model, and print both.
 #[derive(Debug, Parser)]
 #[command(name = "validate", max_term_width = 100)]
@@ -28,8 +31,8 @@ struct Arguments {
     /// How often it is moved
     #[arg(long, value_name = "N", default_value_t = 7)]
     rounds: usize,
-    /// The greatest footprint of the chase
-    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = size)]
+    /// The greatest footprint of the chase; the least is 64K
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = footprint)]
     footprint: u64,
 }
 
@@ -38,16 +41,38 @@ fn size(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "expected whole pages of 4K, such as 64K or 1G".to_owned())
 }
 
+fn footprint(text: &str) -> Result<u64, String> {
+    let bytes = size(text).ok().filter(|it| *it >= LEAST);
+    bytes.ok_or_else(|| "expected at least 64K in whole pages, such as 64K or 1G".to_owned())
+}
+
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() => return refused(first_paragraph(&error.to_string())),
+        // Help.
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+    };
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Nothing is left to be told if stderr is closed.
-            let _ = writeln!(std::io::stderr(), "validate: {error:#}");
-            ExitCode::from(2)
-        }
+        Err(error) => refused(format!("{error:#}")),
     }
+}
+
+fn refused(message: String) -> ExitCode {
+    // Nothing is left to be told if stderr is closed.
+    let _ = writeln!(std::io::stderr(), "validate: {message}");
+    ExitCode::from(2)
+}
+
+/// What is wrong, on one line, without the usage that follows it.
+fn first_paragraph(text: &str) -> String {
+    let text = text.split("\n\n").next().unwrap_or(text);
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -71,7 +96,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let bytes = usize::try_from(arguments.size)?;
     let moves = validate::moves(machine, bytes, arguments.rounds.max(1))?;
     writeln!(out, "{}", validate::table(&moves))?;
-    let chases = validate::chases(machine, 64 << 10, arguments.footprint)?;
+    let chases = validate::chases(machine, LEAST, arguments.footprint)?;
     writeln!(out, "{}", validate::table(&chases))?;
     Ok(())
 }

@@ -14,17 +14,17 @@ use mmuscope_emu::report::{Report, Verdict};
 use crate::native::moves::{self, MOVES};
 use crate::native::{NativeError, Pages, chase};
 
-/// Why the check could not be made. Each prints as one line.
+/// Why the check could not be made. Each prints as one line, its sources behind it.
 #[derive(Debug, thiserror::Error)]
 pub enum ValidateError {
     /// The host's part.
-    #[error("on this host: {0}")]
+    #[error("on this host")]
     Native(#[from] NativeError),
     /// The simulated chase.
-    #[error("simulated: {0}")]
+    #[error("simulated")]
     Curve(#[from] CurveError),
     /// The simulated moves.
-    #[error("simulated: {0}")]
+    #[error("simulated")]
     Experiment(#[from] ExperimentError),
     /// A simulated move came to no good end.
     #[error("simulated mremap {words}: {message}")]
