@@ -9,7 +9,7 @@ use mmuscope_models::arch::{
     Arch, Descriptor, Half, Leaf, Lookup, Step, TablePointer, Verdict, WalkVisitor,
 };
 use mmuscope_models::memory::{Peek, TableMemory};
-use mmuscope_models::x86::{self, PhysicalBits, X86_64};
+use mmuscope_models::x86::{self, GigabytePages, PhysicalBits, X86_64};
 use proptest::prelude::*;
 
 /// Memory without end: the word at an address is a function of the address and a seed, shaped so
@@ -134,9 +134,10 @@ fn x86_context() -> impl Strategy<Value = x86::Context> {
     (
         any::<(u64, u64, u64, u64, bool, u32, u32)>(),
         prop::sample::select(vec![36, 46, 52]),
+        prop::sample::select(vec![GigabytePages::Supported, GigabytePages::Absent]),
     )
         .prop_map(
-            |((cr0, cr3, cr4, efer, ac, pkru, pkrs), bits)| x86::Context {
+            |((cr0, cr3, cr4, efer, ac, pkru, pkrs), bits, gigabyte_pages)| x86::Context {
                 cr0: cr0 | cr0 >> 1 & 1 << 31,
                 cr3,
                 cr4,
@@ -145,6 +146,7 @@ fn x86_context() -> impl Strategy<Value = x86::Context> {
                 pkru,
                 pkrs,
                 physical_bits: PhysicalBits::new(bits).unwrap(),
+                gigabyte_pages,
             },
         )
 }
@@ -351,7 +353,7 @@ fn the_generators_reach_leaves_and_faults_of_every_kind() {
     let mut runner = TestRunner::deterministic();
     let strategy = (arm_context(), x86_context(), access(va()), memory());
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    for _ in 0..40_000 {
+    for _ in 0..80_000 {
         let (arm, x86, access, memory) = strategy.new_tree(&mut runner).unwrap().current();
         if matches!(Aarch64::before_lookup(&arm, &access), Ok(Lookup::Tagged(_))) {
             let outcome = match walk::<Aarch64>(&arm, &access, None, &memory) {

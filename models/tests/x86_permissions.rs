@@ -10,7 +10,7 @@ use common::{Chain, chain};
 use mmuscope_models::access::{Access, AccessKind, Privilege};
 use mmuscope_models::addr::Va;
 use mmuscope_models::arch::{Arch, Verdict};
-use mmuscope_models::x86::{Context, Cr0, Cr4, Efer, Fault, X86_64};
+use mmuscope_models::x86::{Context, Cr0, Cr4, Efer, Fault, GigabytePages, X86_64};
 
 const VA: Va = Va::new(0x0000_1234_5678_9000);
 const XD: u64 = 1 << 63;
@@ -259,6 +259,65 @@ fn reserved_bits_of_every_level() {
             let mut entries = entries;
             entries[depth] |= 1 << bit;
             assert_eq!(error_code(&context, entries), reserved, "{depth} {bit}");
+        }
+    }
+}
+
+/// Without 1 GiB pages, bit 7 is reserved in the entries that would map them, and only there.
+#[test]
+fn gigabyte_pages_need_a_processor_that_has_them() {
+    let with = Case::number(1 << 10).context();
+    let without = Context {
+        gigabyte_pages: GigabytePages::Absent,
+        ..with
+    };
+    let good = [0x2007, 0x3007, 0x4007, 0x8000_0007];
+    for (depth, expected) in [(1, Some(0b1001)), (2, None)] {
+        let mut entries = good;
+        entries[depth] = 0x4000_0087;
+        assert_eq!(error_code(&with, entries), None);
+        assert_eq!(error_code(&without, entries), expected);
+    }
+    assert_eq!(error_code(&without, good), None);
+}
+
+/// RFLAGS.AC opens user pages to the supervisor's own loads and stores, not to the implicit ones.
+#[test]
+fn implicit_supervisor_accesses_obey_smap_whatever_ac_says() {
+    let context = Context {
+        ac: true,
+        cr4: (Cr4::PAE | Cr4::SMAP).bits(),
+        ..Case::number(1 << 10).context()
+    };
+    let user = [0x2007, 0x3007, 0x4007, 0x8000_0007];
+    assert_eq!(error_code(&context, user), None);
+    assert_eq!(error_code(&context.for_implicit_access(), user), Some(1));
+    let supervisor = [0x2007, 0x3007, 0x4007, 0x8000_0003];
+    assert_eq!(error_code(&context.for_implicit_access(), supervisor), None);
+}
+
+/// The three low bits and I/D of the error code, and CR2's address, over a five-level table that
+/// ends at each level.
+#[test]
+fn an_absent_entry_at_each_of_five_levels() {
+    let context = Context {
+        cr4: (Cr4::PAE | Cr4::LA57).bits(),
+        ..Case::number(1 << 10).context()
+    };
+    let va = Va::new(0x00f3_1234_5678_9000);
+    let entries = [0x2007, 0x3007, 0x4007, 0x5007, 0x8000_0007];
+    let tables = [0x1000, 0x2000, 0x3000, 0x4000, 0x5000];
+    for depth in 0..5 {
+        let mut entries = entries;
+        entries[depth] &= !1;
+        for access in accesses() {
+            let access = Access { va, ..access };
+            let mut tables = chain(va, &[48, 39, 30, 21, 12], 9, &tables, &entries);
+            let fault = X86_64::walk(&context, &access, None, &mut tables.memory, &mut ());
+            let expected = u32::from(access.kind == AccessKind::Store) << 1
+                | u32::from(access.privilege == Privilege::User) << 2
+                | u32::from(access.kind == AccessKind::Fetch) << 4;
+            assert_eq!(fault.unwrap_err().error_code(), expected);
         }
     }
 }

@@ -102,6 +102,8 @@ pub enum Barrier {
     Isb,
     /// x86 MFENCE, LFENCE or SFENCE.
     Fence,
+    /// AMD's TLBSYNC: waits for the core's INVLPGBs. Counted and priced as a fence.
+    TlbSync,
 }
 
 /// A register that translation depends on.
@@ -205,7 +207,7 @@ impl<A: Arch, O: Observer<A>> System<A, O> {
             }
             Barrier::Dmb => (&mut counts.dmb, Operation::Dmb),
             Barrier::Isb => (&mut counts.isb, Operation::Isb),
-            Barrier::Fence => (&mut counts.fence, Operation::Fence),
+            Barrier::Fence | Barrier::TlbSync => (&mut counts.fence, Operation::Fence),
         };
         *counter += 1;
         self.charge(core, Category::Barrier, operation);
@@ -215,6 +217,9 @@ impl<A: Arch, O: Observer<A>> System<A, O> {
         } = barrier
             && domain != Domain::Non
         {
+            self.complete_broadcasts(core);
+        }
+        if barrier == Barrier::TlbSync {
             self.complete_broadcasts(core);
         }
     }

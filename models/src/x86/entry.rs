@@ -3,7 +3,7 @@
 use bitflags::bitflags;
 
 use super::Context;
-use super::registers::{Cr4, Efer};
+use super::registers::{Cr4, Efer, GigabytePages};
 use crate::addr::{Level, Pa, PageSize};
 
 bitflags! {
@@ -110,6 +110,9 @@ fn reserved(context: &Context, level: Level, size: Option<PageSize>) -> u64 {
         EntryBits::NO_EXECUTE.bits()
     };
     let by_level = match (level, size) {
+        (_, Some(PageSize::Size1G)) if context.gigabyte_pages == GigabytePages::Absent => {
+            EntryBits::LARGE.bits()
+        }
         // Below a large page's address lie its PAT bit and then reserved bits.
         (_, Some(size)) if size != PageSize::Size4K => {
             ADDRESS & (size.bytes() - 1) & !EntryBits::LARGE_PAT.bits()

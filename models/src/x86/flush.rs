@@ -8,6 +8,7 @@ use std::fmt;
 
 use thiserror::Error;
 
+use super::broadcast::Invlpgb;
 use super::registers::{Cr0, Cr4, Pcid};
 use super::walk::is_canonical;
 use super::{Context, X86_64};
@@ -63,6 +64,8 @@ pub enum Flush {
         /// The current PCID.
         pcid: Pcid,
     },
+    /// INVLPGB, on every processor.
+    Broadcast(Invlpgb),
 }
 
 /// INVPCID was given a type or descriptor that raises #GP(0).
@@ -111,7 +114,9 @@ impl Flush {
         }
     }
 
-    /// INVLPG of `va` under the current PCID.
+    /// INVLPG of `va` under the current PCID. An address that is not canonical has no
+    /// translations; of it the instruction still drops the table pointers here, which the
+    /// architecture allows (it is a NOP there).
     #[must_use]
     pub fn invlpg(context: &Context, va: Va) -> Self {
         Self::Invlpg {
@@ -140,6 +145,7 @@ impl Flush {
             | Self::Cr4Context { pcid } => *scope == Scope::Tagged(pcid),
             Self::InvpcidAll | Self::Everything => true,
             Self::InvpcidAllNonGlobal => *scope != Scope::Global,
+            Self::Broadcast(_) => false,
         }
     }
 }
@@ -183,7 +189,10 @@ pub fn mov_cr4(context: &mut Context, value: u64) -> Option<Flush> {
 }
 
 /// See [`crate::arch::Arch::footprint`].
-pub(super) const fn footprint(op: &Flush) -> Footprint {
+pub(super) fn footprint(op: &Flush) -> Footprint {
+    if let Flush::Broadcast(op) = op {
+        return op.footprint();
+    }
     match op.address() {
         Some(va) => Footprint::Addresses {
             first: va,
@@ -195,6 +204,9 @@ pub(super) const fn footprint(op: &Flush) -> Footprint {
 
 /// See [`crate::arch::Arch::removes`].
 pub(super) fn removes(op: &Flush, leaf: &Leaf<X86_64>, held: PageSize) -> bool {
+    if let Flush::Broadcast(op) = op {
+        return op.removes(leaf, held);
+    }
     // A large page held in pieces loses all of them (4.10.2.3, 4.10.4.1).
     let size = held.max(leaf.size);
     op.names_scope(&leaf.scope)
@@ -215,6 +227,7 @@ pub(super) fn removes_pointer(op: &Flush, tag: Pcid, va: Va, span_shift: u32) ->
             pcid == tag && leads_to(va)
         }
         Flush::InvpcidAll | Flush::InvpcidAllNonGlobal | Flush::Everything => true,
+        Flush::Broadcast(op) => op.removes_pointer(tag),
     }
 }
 
@@ -230,6 +243,7 @@ impl fmt::Display for Flush {
             Self::Everything => f.write_str("full flush (CR0 or CR4)"),
             Self::Cr4Context { pcid } => write!(f, "mov cr4 (pcid {pcid})"),
             Self::PageFault { va, pcid } => write!(f, "#PF at {va} (pcid {pcid})"),
+            Self::Broadcast(op) => op.fmt(f),
         }
     }
 }

@@ -7,11 +7,13 @@
 //! walk          the walker
 //! fault         exceptions and error codes
 //! flush         what INVLPG, INVPCID, MOV CRn and page faults remove
+//! broadcast     what INVLPGB removes, on every processor
 //! ```
 //!
 //! Paging on means 4-level or 5-level paging, as in 64-bit mode: CR4.PAE and EFER.LMA are taken
 //! for granted. Linear-address masking and shadow stacks are not modelled.
 
+mod broadcast;
 mod entry;
 mod fault;
 mod flush;
@@ -28,10 +30,11 @@ use crate::arch::{
 use crate::counters::{MaintenanceClass, MaintenanceKind};
 use crate::memory::TableMemory;
 
+pub use broadcast::{Asid, Invlpgb, InvlpgbError, Run, Stride};
 pub use entry::{Attrs, EntryBits, TableAttrs};
 pub use fault::{ErrorCode, Fault};
 pub use flush::{Flush, InvpcidError, mov_cr0, mov_cr3, mov_cr4};
-pub use registers::{Cr0, Cr4, Efer, Pcid, PhysicalBits};
+pub use registers::{Cr0, Cr4, Efer, GigabytePages, Pcid, PhysicalBits};
 
 use entry::Entry;
 
@@ -54,6 +57,8 @@ pub struct Context {
     pub pkrs: u32,
     /// MAXPHYADDR of the processor.
     pub physical_bits: PhysicalBits,
+    /// Whether the processor has 1 GiB pages.
+    pub gigabyte_pages: GigabytePages,
 }
 
 impl Context {
@@ -65,6 +70,14 @@ impl Context {
         } else {
             Pcid::ZERO
         }
+    }
+
+    /// The registers as an implicit supervisor-mode access sees them: reads of the descriptor
+    /// tables and the task-state segment, at any privilege level. RFLAGS.AC does not let them
+    /// past SMAP (SDM vol. 3A 4.6.1). Such an access is made with [`Privilege::Supervisor`].
+    #[must_use]
+    pub const fn for_implicit_access(self) -> Self {
+        Self { ac: false, ..self }
     }
 }
 
@@ -161,13 +174,16 @@ impl Arch for X86_64 {
             Flush::InvpcidAllNonGlobal => MaintenanceKind::InvpcidAllNonGlobal,
             Flush::Cr3 { .. } => MaintenanceKind::Cr3,
             Flush::Everything | Flush::Cr4Context { .. } => MaintenanceKind::Cr4,
-            Flush::PageFault { .. } => MaintenanceKind::Other,
+            Flush::PageFault { .. } | Flush::Broadcast(_) => MaintenanceKind::Other,
         };
         MaintenanceClass { kind, pages: 0 }
     }
 
-    fn reach(_op: &Flush) -> Reach {
-        Reach::Local
+    fn reach(op: &Flush) -> Reach {
+        match op {
+            Flush::Broadcast(_) => Reach::OuterShareable,
+            _ => Reach::Local,
+        }
     }
 
     fn footprint(op: &Flush) -> Footprint {

@@ -105,6 +105,17 @@ impl Default for PhysicalBits {
     }
 }
 
+/// Whether a processor has pages of 1 GiB (CPUID 80000001H, EDX bit 26). Without them bit 7 is
+/// reserved in the entries of a page-directory-pointer table.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub enum GigabytePages {
+    /// It has.
+    #[default]
+    Supported,
+    /// It has not.
+    Absent,
+}
+
 /// The rights that a 32-bit protection key register (PKRU, IA32_PKRS) leaves to one key.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) struct KeyRights {
