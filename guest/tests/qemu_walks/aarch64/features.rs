@@ -99,6 +99,7 @@ pub fn cover(question: &Question, expected: &Expected, tally: &mut Tally) {
             "hierarchical permissions off (HPD)",
         ),
         (sctlr.write_implies_xn(), "WXN"),
+        (sctlr.enhanced_pan() && context.pan, "PAN with EPAN"),
         (context.pan, "PAN"),
         (tcr.top_byte_ignored(half, false), "tagged addresses"),
         (tcr.size_offset(half) > 39, "small root (TxSZ above 39)"),
