@@ -11,19 +11,14 @@ const WAYS: usize = 8;
 /// Cores that have a bit of their own.
 const BITS: u32 = 128;
 
-#[derive(Copy, Clone, Default, Debug)]
-struct Entry {
-    /// Line number + 1, or 0 for none.
-    key: u64,
-    cores: u128,
-}
-
 /// The directory of one machine.
 #[derive(Clone, Debug)]
 pub struct Directory {
     mask: u64,
-    /// Each set ordered from the most to the least recently used.
-    entries: Vec<Entry>,
+    /// Line number + 1, or 0 for none; each set ordered from the most to the least recently used.
+    /// Apart from the cores, so that neither table is written before it is used.
+    keys: Vec<u64>,
+    cores: Vec<u128>,
 }
 
 impl Directory {
@@ -33,7 +28,8 @@ impl Directory {
         let sets = lines.div_ceil(WAYS).max(1).next_power_of_two();
         Self {
             mask: sets as u64 - 1,
-            entries: vec![Entry::default(); sets * WAYS],
+            keys: vec![0; sets * WAYS],
+            cores: vec![0; sets * WAYS],
         }
     }
 
@@ -41,31 +37,29 @@ impl Directory {
     /// may displace one: its line and cores come second.
     pub fn entry(&mut self, line: u64) -> (&mut u128, Option<(u64, u128)>) {
         let set = self.set(line);
-        let row = &mut self.entries[set..][..WAYS];
+        let keys = &mut self.keys[set..][..WAYS];
+        let cores = &mut self.cores[set..][..WAYS];
+        let known = keys.iter().position(|key| *key == line + 1);
+        let last = known.unwrap_or(WAYS - 1);
+        keys[..=last].rotate_right(1);
+        cores[..=last].rotate_right(1);
         let mut displaced = None;
-        if let Some(way) = row.iter().position(|entry| entry.key == line + 1) {
-            row[..=way].rotate_right(1);
-        } else {
-            row.rotate_right(1);
-            let old = row[0];
-            if old.key != 0 && old.cores != 0 {
-                displaced = Some((old.key - 1, old.cores));
+        if known.is_none() {
+            if keys[0] != 0 && cores[0] != 0 {
+                displaced = Some((keys[0] - 1, cores[0]));
             }
-            row[0] = Entry {
-                key: line + 1,
-                cores: 0,
-            };
+            (keys[0], cores[0]) = (line + 1, 0);
         }
-        (&mut row[0].cores, displaced)
+        (&mut cores[0], displaced)
     }
 
     /// The cores that may hold `line`, without a new entry.
     #[must_use]
     pub fn peek(&self, line: u64) -> u128 {
         let set = self.set(line);
-        let mut row = self.entries[set..][..WAYS].iter();
-        let entry = row.find(|entry| entry.key == line + 1);
-        entry.map_or(0, |entry| entry.cores)
+        let mut row = self.keys[set..][..WAYS].iter();
+        let way = row.position(|key| *key == line + 1);
+        way.map_or(0, |way| self.cores[set + way])
     }
 
     const fn set(&self, line: u64) -> usize {
