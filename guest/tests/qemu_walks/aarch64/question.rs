@@ -1,6 +1,6 @@
 //! One request: registers, an operation and an address, and what they mean to the walker.
 
-use mmuscope_models::aarch64::{Context, Fault, FaultKind, Implementation, PaRange, Sctlr, Tcr};
+use mmuscope_models::aarch64::{Context, Fault, FaultKind, Sctlr, Tcr};
 use mmuscope_models::access::{Access, AccessKind, Privilege};
 use mmuscope_models::addr::Va;
 use mmuscope_models::arch::Half;
@@ -82,8 +82,8 @@ impl Question {
         }
     }
 
-    /// The walker's registers.
-    pub const fn context(&self) -> Context {
+    /// The walker's registers. The processor has 52 physical address bits, as by default.
+    pub fn context(&self) -> Context {
         let registers = &self.registers;
         let (.., pan) = access_of(self.op);
         Context {
@@ -93,9 +93,7 @@ impl Question {
             ttbr1: registers.ttbr1,
             mair: registers.mair,
             pan: pan && registers.pan,
-            implementation: Implementation {
-                pa_range: PaRange::Bits52,
-            },
+            ..Context::default()
         }
     }
 

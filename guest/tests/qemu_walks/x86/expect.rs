@@ -53,6 +53,7 @@ impl Question {
             pkru: registers.pkru,
             pkrs: registers.pkrs,
             physical_bits: self.physical_bits,
+            ..Context::default()
         }
     }
 }
