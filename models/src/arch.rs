@@ -128,6 +128,18 @@ pub trait WalkVisitor<A: Arch> {
     fn update(&mut self, level: Level, at: Pa, old: u64, new: u64) {
         let _ = (level, at, old, new);
     }
+
+    /// A descriptor of the second stage was read, to translate an address of the first: that of
+    /// one of its tables, or the one it ends with. The step's pointer leads to a table of the
+    /// second stage.
+    fn second_stage_step(&mut self, step: &Step<A>) {
+        let _ = step;
+    }
+
+    /// Hardware changed the second-stage descriptor at `at`.
+    fn second_stage_update(&mut self, level: Level, at: Pa, old: u64, new: u64) {
+        let _ = (level, at, old, new);
+    }
 }
 
 /// The visitor that does not look.

@@ -147,6 +147,7 @@ fn x86_context() -> impl Strategy<Value = x86::Context> {
                 pkrs,
                 physical_bits: PhysicalBits::new(bits).unwrap(),
                 gigabyte_pages,
+                nesting: x86::Nesting::Off,
             },
         )
 }

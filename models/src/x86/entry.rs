@@ -46,6 +46,16 @@ bitflags! {
         const SUPERVISOR = 1 << 1;
         /// An entry with XD set.
         const NO_EXECUTE = 1 << 2;
+        /// The host's entries do not allow reads of the frame.
+        const HOST_NO_READ = 1 << 3;
+        /// Nor writes.
+        const HOST_NO_WRITE = 1 << 4;
+        /// Nor execution, of pages that the guest keeps from user mode.
+        const HOST_NO_EXECUTE = 1 << 5;
+        /// Nor execution of the others.
+        const HOST_NO_USER_EXECUTE = 1 << 6;
+        /// Everything that a host can take away.
+        const HOST = 0b111_1000;
     }
 }
 

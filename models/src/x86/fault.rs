@@ -4,6 +4,8 @@ use std::fmt;
 
 use bitflags::bitflags;
 
+use super::nested::VmExit;
+
 bitflags! {
     /// The error code of a page fault (Intel SDM vol. 3A 4.7).
     #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
@@ -44,10 +46,12 @@ pub enum Fault {
     /// #MC: nothing answered at the address of a paging-structure entry. The architecture leaves
     /// this to the platform.
     MachineCheck,
+    /// The host's tables end the translation: a VM exit, which the guest does not see.
+    Exit(VmExit),
 }
 
 impl Fault {
-    /// The exception vector.
+    /// The exception vector. A VM exit has none; 0 stands for it.
     #[must_use]
     pub const fn vector(&self) -> u8 {
         match self {
@@ -55,15 +59,17 @@ impl Fault {
             Self::GeneralProtection => 13,
             Self::PageFault { .. } => 14,
             Self::MachineCheck => 18,
+            Self::Exit(_) => 0,
         }
     }
 
-    /// The error code that delivery pushes. A machine check pushes none; 0 stands for it.
+    /// The error code that delivery pushes. A machine check and a VM exit push none; 0 stands for
+    /// it.
     #[must_use]
     pub const fn error_code(&self) -> u32 {
         match self {
             Self::PageFault { code } => code.bits(),
-            Self::GeneralProtection | Self::StackSegment | Self::MachineCheck => 0,
+            Self::GeneralProtection | Self::StackSegment | Self::MachineCheck | Self::Exit(_) => 0,
         }
     }
 
@@ -125,6 +131,7 @@ impl fmt::Display for Fault {
             Self::GeneralProtection => f.write_str("#GP(0): address not canonical"),
             Self::StackSegment => f.write_str("#SS(0): stack address not canonical"),
             Self::MachineCheck => f.write_str("#MC: a paging-structure entry cannot be read"),
+            Self::Exit(exit) => exit.fmt(f),
         }
     }
 }

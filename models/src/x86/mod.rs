@@ -5,6 +5,7 @@
 //! entry         the 64 bits of an entry; attributes that a translation keeps
 //! permission    who may do what
 //! walk          the walker
+//! nested        the host's tables: EPT and nested paging, and their exits
 //! fault         exceptions and error codes
 //! flush         what INVLPG, INVPCID, MOV CRn and page faults remove
 //! broadcast     what INVLPGB removes, on every processor
@@ -17,6 +18,7 @@ mod broadcast;
 mod entry;
 mod fault;
 mod flush;
+mod nested;
 mod permission;
 mod registers;
 mod walk;
@@ -34,6 +36,7 @@ pub use broadcast::{Asid, Invlpgb, InvlpgbError, Run, Stride};
 pub use entry::{Attrs, EntryBits, TableAttrs};
 pub use fault::{ErrorCode, Fault};
 pub use flush::{Flush, InvpcidError, mov_cr0, mov_cr3, mov_cr4};
+pub use nested::{Ept, NestedInfo, Nesting, Npt, Qualification, VmExit};
 pub use registers::{Cr0, Cr4, Efer, GigabytePages, Pcid, PhysicalBits};
 
 use entry::Entry;
@@ -59,6 +62,8 @@ pub struct Context {
     pub physical_bits: PhysicalBits,
     /// Whether the processor has 1 GiB pages.
     pub gigabyte_pages: GigabytePages,
+    /// The host's tables, if the processor runs a guest.
+    pub nesting: Nesting,
 }
 
 impl Context {
@@ -104,7 +109,9 @@ impl Arch for X86_64 {
         if !permission::includes(permitted, access.kind) {
             return Verdict::Fault(permission::violation(&leaf.attrs, context, access));
         }
-        if access.kind.is_write() && !leaf.attrs.dirty {
+        // What the host refuses, it refuses with the guest-physical address: a walk finds it.
+        let by_host = permission::includes(permission::host(&leaf.attrs), access.kind);
+        if !by_host || access.kind.is_write() && !leaf.attrs.dirty {
             Verdict::NeedsUpdate
         } else {
             Verdict::Allowed
@@ -159,7 +166,7 @@ impl Arch for X86_64 {
     }
 
     fn invalidated_by_fault(fault: &Fault, context: &Context, access: &Access) -> Option<Flush> {
-        matches!(fault, Fault::PageFault { .. }).then(|| Flush::PageFault {
+        matches!(fault, Fault::PageFault { .. } | Fault::Exit(_)).then(|| Flush::PageFault {
             va: access.va,
             pcid: context.pcid(),
         })

@@ -20,11 +20,29 @@ pub(super) fn permitted(attrs: &Attrs, context: &Context, privilege: Privilege) 
     }
 }
 
-/// What `privilege` may do without a change of an entry.
+/// What `privilege` may do without a change of an entry, the host's rules included.
 pub(super) fn rights(attrs: &Attrs, context: &Context, privilege: Privilege) -> Rights {
-    let mut rights = permitted(attrs, context, privilege);
-    rights.write &= attrs.dirty;
-    rights
+    let by_guest = permitted(attrs, context, privilege);
+    let by_host = host(attrs);
+    Rights {
+        read: by_guest.read && by_host.read,
+        write: by_guest.write && by_host.write && attrs.dirty,
+        execute: by_guest.execute && by_host.execute,
+    }
+}
+
+/// What the host lets the guest do with the page.
+pub(super) fn host(attrs: &Attrs) -> Rights {
+    let execute = if attrs.denied.contains(TableAttrs::SUPERVISOR) {
+        TableAttrs::HOST_NO_EXECUTE
+    } else {
+        TableAttrs::HOST_NO_USER_EXECUTE
+    };
+    Rights {
+        read: !attrs.denied.contains(TableAttrs::HOST_NO_READ),
+        write: !attrs.denied.contains(TableAttrs::HOST_NO_WRITE),
+        execute: !attrs.denied.contains(execute),
+    }
 }
 
 /// Whether `rights` include `kind`.

@@ -7,6 +7,7 @@
 
 use super::entry::{self, Attrs, Entry, EntryBits, TableAttrs};
 use super::fault::{ErrorCode, Fault};
+use super::nested::{Nesting, Refusal, Use, exceeds_reach};
 use super::permission;
 use super::registers::{Cr0, Cr4, Pcid};
 use super::{Context, X86_64};
@@ -42,10 +43,18 @@ pub(super) fn is_canonical(context: &Context, va: Va) -> bool {
     ((va.raw() << unused).cast_signed() >> unused).cast_unsigned() == va.raw()
 }
 
+fn paging(context: &Context) -> bool {
+    Cr0::from_bits_truncate(context.cr0).contains(Cr0::PG)
+}
+
 /// What the registers decide without a table: see [`crate::arch::Arch::before_lookup`].
 pub(super) fn before_lookup(context: &Context, access: &Access) -> Result<Lookup<Pcid>, Fault> {
-    if !Cr0::from_bits_truncate(context.cr0).contains(Cr0::PG) {
-        return Ok(Lookup::Off(Pa::new(access.va.raw())));
+    if !paging(context) {
+        // A guest without paging is still translated by its host.
+        return Ok(match context.nesting {
+            Nesting::Off => Lookup::Off(Pa::new(access.va.raw())),
+            _ => Lookup::Tagged(Pcid::ZERO),
+        });
     }
     if !is_canonical(context, access.va) {
         return Err(Fault::GeneralProtection);
@@ -73,6 +82,10 @@ struct ReadEntry {
     level: Level,
     at: Pa,
     raw: u64,
+    /// The address before the host's translation; the same as `at` without one.
+    guest_physical: Pa,
+    /// What the host takes away from the frame it lies in.
+    host_denied: TableAttrs,
 }
 
 /// The entries of one descent, root first: at most one a level.
@@ -87,6 +100,8 @@ impl Path {
             level: Level::L3,
             at: Pa::new(0),
             raw: 0,
+            guest_physical: Pa::new(0),
+            host_denied: TableAttrs::empty(),
         };
         Self {
             entries: [none; Level::COUNT],
@@ -101,6 +116,29 @@ impl Path {
             self.len += 1;
         }
     }
+
+    fn read(&self) -> &[ReadEntry] {
+        &self.entries[..self.len]
+    }
+}
+
+/// The entry that ends a descent.
+struct End {
+    entry: Entry,
+    level: Level,
+    raw: u64,
+    /// What the entries above take away.
+    above: TableAttrs,
+}
+
+/// Where a guest-physical address lies.
+struct HostPage {
+    pa: Pa,
+    /// Of the host's page.
+    size: PageSize,
+    denied: TableAttrs,
+    /// A write changes no entry of the host.
+    dirty: bool,
 }
 
 /// Why one pass over the tables did not give a leaf.
@@ -166,70 +204,216 @@ fn pass<M: TableMemory, V: WalkVisitor<X86_64>>(
     visitor: &mut V,
 ) -> Result<Leaf<X86_64>, Interrupted> {
     let mut path = Path::new();
-    let mut leaf = descend(context, access, start, memory, visitor, &mut path)?;
+    let mut leaf = if paging(context) {
+        guest_leaf(context, access, start, memory, visitor, &mut path)?
+    } else {
+        flat_leaf(Pa::new(access.va.raw()))
+    };
     let permitted = permission::permitted(&leaf.attrs, context, access.privilege);
     if !permission::includes(permitted, access.kind) {
         return Err(permission::violation(&leaf.attrs, context, access).into());
     }
-    for entry in &path.entries[..path.len] {
+    // The guest's own page faults come first; then the host judges the address (SDM 29.3.3.2).
+    let page = final_page(context, access, &leaf, memory, visitor)?;
+    for entry in path.read() {
         let is_leaf = entry.level == leaf.level;
         let dirties = is_leaf && access.kind.is_write();
-        update(entry, dirties, memory, visitor)?;
+        set_flags(context, access, entry, dirties, memory, visitor)?;
         leaf.attrs.dirty |= dirties;
     }
-    Ok(leaf)
+    Ok(page.map_or(leaf, |page| combine(leaf, access.va, &page)))
 }
 
-/// Follows the entries down to a leaf, noting each in `path`.
-fn descend<M: TableMemory, V: WalkVisitor<X86_64>>(
+/// Follows the guest's entries down to a leaf, noting each in `path`.
+fn guest_leaf<M: TableMemory, V: WalkVisitor<X86_64>>(
     context: &Context,
     access: &Access,
-    mut table: TablePointer<X86_64>,
-    memory: &M,
+    table: TablePointer<X86_64>,
+    memory: &mut M,
     visitor: &mut V,
     path: &mut Path,
-) -> Result<Leaf<X86_64>, Fault> {
+) -> Result<Leaf<X86_64>, Interrupted> {
+    let end = descend::<false, _, _>(
+        context,
+        access,
+        access.va.raw(),
+        table,
+        memory,
+        visitor,
+        path,
+    )?;
+    match end.entry {
+        Entry::Leaf(pa, size) => Ok(Leaf {
+            va: access.va.page_base(size),
+            pa,
+            size,
+            level: end.level,
+            group: None,
+            scope: scope(context, end.raw),
+            attrs: Attrs::new(end.raw, size, end.above),
+        }),
+        Entry::Reserved => {
+            let why = ErrorCode::PRESENT | ErrorCode::RESERVED;
+            Err(page_fault(context, access, why).into())
+        }
+        Entry::NotPresent | Entry::Table(_) => {
+            Err(page_fault(context, access, ErrorCode::empty()).into())
+        }
+    }
+}
+
+/// Reads entries from `table` down until one leads to no further table. The guest's tables lie at
+/// guest-physical addresses, each of which is translated first; the host's lie where they are.
+fn descend<const HOST: bool, M: TableMemory, V: WalkVisitor<X86_64>>(
+    context: &Context,
+    access: &Access,
+    address: u64,
+    mut table: TablePointer<X86_64>,
+    memory: &mut M,
+    visitor: &mut V,
+    path: &mut Path,
+) -> Result<End, Interrupted> {
     loop {
         let level = table.level;
-        let index = access.va.raw() >> span_shift(level) & 511;
-        let at = table.base.wrapping_add(index * 8);
+        let guest_physical = table
+            .base
+            .wrapping_add((address >> span_shift(level) & 511) * 8);
+        let (at, host_denied) = if HOST || context.nesting == Nesting::Off {
+            (guest_physical, TableAttrs::empty())
+        } else {
+            let why = Use::TableRead;
+            let page = locate(context, access, guest_physical, why, memory, visitor)?;
+            (page.pa, page.denied)
+        };
         let raw = memory.read_descriptor(at).ok_or(Fault::MachineCheck)?;
-        path.push(ReadEntry { level, at, raw });
-        let decoded = Entry::decode(context, level, raw);
-        let next = match decoded {
-            Entry::Table(base) => next_table(&table, base, raw),
+        path.push(ReadEntry {
+            level,
+            at,
+            raw,
+            guest_physical,
+            host_denied,
+        });
+        let (entry, own) = if HOST {
+            let nesting = &context.nesting;
+            (nesting.decode(context, level, raw), nesting.denied(raw))
+        } else {
+            let entry = Entry::decode(context, level, raw);
+            (entry, TableAttrs::of_entry(raw))
+        };
+        let next = match entry {
+            Entry::Table(base) => level.next().map(|level| TablePointer {
+                level,
+                base,
+                attrs: table.attrs | own,
+            }),
             _ => None,
         };
-        visitor.step(&Step {
+        let step = Step {
             level,
             at,
             raw,
             next,
-        });
-        match (decoded, next) {
-            (Entry::Leaf(pa, size), _) => {
-                return Ok(Leaf {
-                    va: access.va.page_base(size),
-                    pa,
-                    size,
+        };
+        if HOST {
+            visitor.second_stage_step(&step);
+        } else {
+            visitor.step(&step);
+        }
+        match next {
+            Some(next) => table = next,
+            None => {
+                return Ok(End {
+                    entry,
                     level,
-                    group: None,
-                    scope: scope(context, raw),
-                    attrs: Attrs::new(raw, size, table.attrs),
+                    raw,
+                    above: table.attrs,
                 });
             }
-            (Entry::Table(_), Some(next)) => table = next,
-            (Entry::Reserved, _) => {
-                return Err(page_fault(
-                    context,
-                    access,
-                    ErrorCode::PRESENT | ErrorCode::RESERVED,
-                ));
-            }
-            (Entry::NotPresent | Entry::Table(_), _) => {
-                return Err(page_fault(context, access, ErrorCode::empty()));
+        }
+    }
+}
+
+/// Translates a guest-physical address by the host's tables, and keeps their flags.
+fn locate<M: TableMemory, V: WalkVisitor<X86_64>>(
+    context: &Context,
+    access: &Access,
+    at: Pa,
+    why: Use,
+    memory: &mut M,
+    visitor: &mut V,
+) -> Result<HostPage, Interrupted> {
+    let nesting = &context.nesting;
+    let refused = |refusal| Fault::Exit(nesting.exit(why, access, at, refusal));
+    let (level, base) = nesting.root(context).ok_or(Fault::MachineCheck)?;
+    if exceeds_reach(level, at) {
+        return Err(refused(Refusal::Absent).into());
+    }
+    let table = TablePointer {
+        level,
+        base,
+        attrs: TableAttrs::empty(),
+    };
+    let mut path = Path::new();
+    let end = descend::<true, _, _>(context, access, at.raw(), table, memory, visitor, &mut path)?;
+    let (base, size) = match end.entry {
+        Entry::Leaf(base, size) => (base, size),
+        Entry::Reserved => return Err(refused(Refusal::Malformed).into()),
+        Entry::NotPresent | Entry::Table(_) => return Err(refused(Refusal::Absent).into()),
+    };
+    let denied = end.above | nesting.denied(end.raw);
+    if denied.intersects(nesting.needs(why, access)) {
+        return Err(refused(Refusal::Denied(denied)).into());
+    }
+    let mut dirty = true;
+    if let Some((accessed_flag, dirty_flag)) = nesting.flags() {
+        let writes = nesting.writes(why, access);
+        dirty = writes || end.raw & dirty_flag != 0;
+        for entry in path.read() {
+            let is_leaf = entry.level == end.level;
+            let set = accessed_flag | if is_leaf && writes { dirty_flag } else { 0 };
+            if exchange(entry, set, memory)? {
+                visitor.second_stage_update(entry.level, entry.at, entry.raw, entry.raw | set);
             }
         }
+    }
+    Ok(HostPage {
+        pa: base.wrapping_add(at.offset_in(size)),
+        size,
+        denied,
+        dirty,
+    })
+}
+
+/// The host's page of the address that the guest's `leaf` gives, if there is a host.
+fn final_page<M: TableMemory, V: WalkVisitor<X86_64>>(
+    context: &Context,
+    access: &Access,
+    leaf: &Leaf<X86_64>,
+    memory: &mut M,
+    visitor: &mut V,
+) -> Result<Option<HostPage>, Interrupted> {
+    if context.nesting == Nesting::Off {
+        return Ok(None);
+    }
+    let user_page = !leaf.attrs.denied.contains(TableAttrs::SUPERVISOR);
+    let address = leaf.pa.wrapping_add(access.va.offset_in(leaf.size));
+    let why = Use::Final { user_page };
+    locate(context, access, address, why, memory, visitor).map(Some)
+}
+
+/// The translation through both dimensions: as large as the smaller page, allowing what both do.
+fn combine(leaf: Leaf<X86_64>, va: Va, page: &HostPage) -> Leaf<X86_64> {
+    let size = leaf.size.min(page.size);
+    Leaf {
+        va: va.page_base(size),
+        pa: page.pa.page_base(size),
+        size,
+        attrs: Attrs {
+            denied: leaf.attrs.denied | page.denied,
+            dirty: leaf.attrs.dirty && page.dirty,
+            ..leaf.attrs
+        },
+        ..leaf
     }
 }
 
@@ -241,43 +425,56 @@ fn scope(context: &Context, raw: u64) -> Scope<Pcid> {
     }
 }
 
-/// The pointer to the next level's table. Tables are never decoded at level 3.
-fn next_table(table: &TablePointer<X86_64>, base: Pa, raw: u64) -> Option<TablePointer<X86_64>> {
-    Some(TablePointer {
-        level: table.level.next()?,
-        base,
-        attrs: table.attrs | TableAttrs::of_entry(raw),
-    })
-}
-
 fn page_fault(context: &Context, access: &Access, why: ErrorCode) -> Fault {
     Fault::PageFault {
         code: why | permission::access_bits(context, access),
     }
 }
 
-/// Sets the accessed flag, and the dirty flag if `dirties`, by one exchange.
-fn update<M: TableMemory, V: WalkVisitor<X86_64>>(
+/// Sets the accessed flag of a guest's entry, and the dirty flag if `dirties`, if the host lets
+/// it be written.
+fn set_flags<M: TableMemory, V: WalkVisitor<X86_64>>(
+    context: &Context,
+    access: &Access,
     entry: &ReadEntry,
     dirties: bool,
     memory: &mut M,
     visitor: &mut V,
 ) -> Result<(), Interrupted> {
-    let mut new = entry.raw | EntryBits::ACCESSED.bits();
+    let mut set = EntryBits::ACCESSED.bits();
     if dirties {
-        new |= EntryBits::DIRTY.bits();
+        set |= EntryBits::DIRTY.bits();
     }
+    if entry.raw & set != set && entry.host_denied.contains(TableAttrs::HOST_NO_WRITE) {
+        let refusal = Refusal::Denied(entry.host_denied);
+        let at = entry.guest_physical;
+        let exit = context.nesting.exit(Use::TableWrite, access, at, refusal);
+        return Err(Fault::Exit(exit).into());
+    }
+    if exchange(entry, set, memory)? {
+        visitor.update(entry.level, entry.at, entry.raw, entry.raw | set);
+    }
+    Ok(())
+}
+
+/// Sets bits of an entry by one exchange; says whether any was clear.
+fn exchange<M: TableMemory>(
+    entry: &ReadEntry,
+    set: u64,
+    memory: &mut M,
+) -> Result<bool, Interrupted> {
+    let new = entry.raw | set;
     if new == entry.raw {
-        return Ok(());
+        return Ok(false);
     }
     let held = memory
         .exchange_descriptor(entry.at, entry.raw, new)
         .ok_or(Fault::MachineCheck)?;
-    if held != entry.raw {
-        return Err(Interrupted::Changed);
+    if held == entry.raw {
+        Ok(true)
+    } else {
+        Err(Interrupted::Changed)
     }
-    visitor.update(entry.level, entry.at, entry.raw, new);
-    Ok(())
 }
 
 #[cfg(test)]
