@@ -6,6 +6,7 @@ use super::spec::{ArrayName, ArraySpec, CacheSpec, Machine, WalkCacheSpec};
 use super::{Constant, ProfileError, Sourced};
 use crate::addr::Level;
 use crate::cost::{Applies, Operation};
+use crate::tlb::Replacement;
 
 /// More than any machine has; keeps allocations sane.
 const MAX_ENTRIES: usize = 1 << 20;
@@ -119,6 +120,7 @@ impl Checker<'_> {
         for (name, array) in arrays {
             let key = format!("{level}.{name}");
             self.geometry(&key, &array.entries, &array.ways)?;
+            self.replacement(&key, array)?;
             let key = format!("{key}.sizes");
             if array.sizes.is_empty() {
                 return self.fail(&key, "empty", "at least one page size");
@@ -130,6 +132,24 @@ impl Checker<'_> {
                 }
                 taken.push(*size);
             }
+        }
+        Ok(())
+    }
+
+    fn replacement(&self, key: &str, array: &ArraySpec) -> Checked {
+        let chosen = array.replacement.as_ref().map(|it| it.value);
+        let ways = array.ways.value;
+        let fits = ways.is_power_of_two() && ways <= Replacement::MAX_TREE_WAYS;
+        if chosen == Some(Replacement::TreePlru) && !fits {
+            let expected = format!(
+                "a power of two up to {} with tree-plru",
+                Replacement::MAX_TREE_WAYS
+            );
+            return self.fail(&format!("{key}.ways"), ways, expected);
+        }
+        if array.seed.is_some() && chosen != Some(Replacement::Random) {
+            let key = format!("{key}.seed");
+            return self.fail(&key, "given", "a seed only with replacement random");
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer};
 use super::{Feature, Quality};
 use crate::addr::{Level, PageSize};
 use crate::cost::Operation;
+use crate::tlb::Replacement;
 
 /// A value with its source.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -115,6 +116,10 @@ pub struct ArraySpec {
     /// The page sizes held: `4K`, `2M` and so on.
     #[serde(deserialize_with = "page_sizes")]
     pub sizes: Vec<PageSize>,
+    /// Which entry of a full set makes room. Default: `lru`.
+    pub replacement: Option<Sourced<Replacement>>,
+    /// The seed of a `random` replacement. Default: [`Replacement::SEED`].
+    pub seed: Option<Sourced<u64>>,
 }
 
 /// The level of the tables that a walk cache points to.

@@ -250,3 +250,23 @@ fn settings_are_what_has_no_source() {
     assert!(value("tlb.l1d.all.sizes").is_some_and(|it| it.contains("\"512M\"")));
     assert_eq!((value("name"), value("clock.ghz")), (None, None));
 }
+
+#[test]
+fn replacement_must_fit_the_ways() {
+    let text = |ways: usize, replacement: &str, more: &str| {
+        let number = |key: &str, value: &str| {
+            format!("{key} = {{ value = {value}, source = \"a test\", quality = \"estimated\" }}\n")
+        };
+        let mut text = "name = \"mine\"\nextends = \"cortex-a76\"\n[tlb.l2.all]\n".to_owned();
+        text += &number("ways", &ways.to_string());
+        text += &number("replacement", replacement);
+        text + more
+    };
+    let seed = "seed = { value = 7, source = \"a test\", quality = \"estimated\" }";
+    assert!(Profile::parse(&text(4, "\"tree-plru\"", "")).is_ok());
+    assert!(Profile::parse(&text(5, "\"random\"", seed)).is_ok());
+    let odd = Profile::parse(&text(5, "\"tree-plru\"", "")).unwrap_err();
+    assert_eq!(odd.key(), Some("tlb.l2.all.ways"));
+    let seeded = Profile::parse(&text(4, "\"lru\"", seed)).unwrap_err();
+    assert_eq!(seeded.key(), Some("tlb.l2.all.seed"));
+}

@@ -7,7 +7,7 @@ use crate::addr::Level;
 use crate::cost::{Costs, Operation};
 use crate::interconnect::DvmTiming;
 use crate::profile::{ArrayName, ArraySpec, DvmDomain, Machine, Profile, TlbPolicy, WalkerPort};
-use crate::tlb::{ArrayShape, LevelShape};
+use crate::tlb::{ArrayShape, LevelShape, Replacement};
 use crate::walk_cache::WalkCacheShape;
 
 #[derive(Clone, Debug)]
@@ -64,6 +64,11 @@ fn level(arrays: &BTreeMap<ArrayName, ArraySpec>, groups: bool, fractures: bool)
         sets: array.entries.value / array.ways.value,
         ways: array.ways.value,
         sizes: array.sizes.clone(),
+        replacement: array
+            .replacement
+            .as_ref()
+            .map_or_else(Replacement::default, |it| it.value),
+        seed: array.seed.as_ref().map_or(Replacement::SEED, |it| it.value),
     });
     LevelShape {
         arrays: arrays.collect(),

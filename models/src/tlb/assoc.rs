@@ -1,15 +1,17 @@
-//! The associative array under every TLB and walk cache: sets x ways, least recently used
-//! replacement, entries of several sizes side by side.
+//! The associative array under every TLB and walk cache: sets x ways, entries of several sizes
+//! side by side.
 //!
 //! An entry belongs to a [`Class`]: a page size, or the span of a table pointer. The set is chosen
 //! by the address bits above the class's shift, so a lookup probes one set per class that has
 //! entries at all; an array that holds one size is probed once.
 //!
 //! Each slot has a 32-bit fingerprint of class and address, so that a row of ways is compared
-//! without touching the entries. A fingerprint without its top bit is a *ghost*: an entry that an
+//! without touching the entries. Rows are padded to whole groups of fingerprints, which are
+//! compared at once; a padding slot has fingerprint 0, which no entry has. A fingerprint without its top bit is a *ghost*: an entry that an
 //! invalidation removed and whose slot nothing has reused. Ghosts never answer a lookup; they only
 //! tell that a later miss is the invalidation's doing.
 
+use super::replacement::{Order, Replacement};
 use crate::addr::PageSize;
 
 /// What kind of entry an array slot holds: a translation of a page size, or a table pointer that
@@ -19,6 +21,8 @@ pub struct Class(u8);
 
 const POINTER: u8 = 64;
 const SHIFTS: usize = 64;
+/// Fingerprints compared at once.
+const GROUP: usize = 4;
 const VALID: u32 = 1 << 31;
 const POINTER_PRINT: u32 = (POINTER as u32) << 24;
 
@@ -45,6 +49,11 @@ impl Class {
 
     const fn is_pointer(self) -> bool {
         self.0 & POINTER != 0
+    }
+
+    /// The class that a fingerprint was made of.
+    const fn of_print(print: u32) -> Self {
+        Self((print >> 24) as u8 & 0x7f)
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a fingerprint is lossy")]
@@ -76,38 +85,78 @@ pub enum Extent {
     Addresses(u64, u64),
 }
 
-/// A set-associative array with least recently used replacement.
+/// Where an array holds an entry.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct At {
+    set: u32,
+    slot: u32,
+}
+
+impl At {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "arrays are far smaller than 4 G entries"
+    )]
+    const fn new(set: usize, slot: usize) -> Self {
+        Self {
+            set: set as u32,
+            slot: slot as u32,
+        }
+    }
+
+    const fn set(self) -> usize {
+        self.set as usize
+    }
+
+    const fn slot(self) -> usize {
+        self.slot as usize
+    }
+}
+
+/// A set-associative array.
 #[derive(Clone, Debug)]
 pub struct Assoc<T> {
     sets: usize,
     ways: usize,
+    /// Slots a set: the ways and padding.
+    stride: usize,
     /// `sets - 1` if that is a mask.
     mask: Option<usize>,
     prints: Vec<u32>,
-    stamps: Vec<u64>,
     items: Vec<Option<T>>,
-    tick: u64,
+    /// Valid entries of each set.
+    held: Vec<u32>,
+    order: Order,
     live: [u32; SHIFTS],
     pages: u64,
-    pointers: Vec<usize>,
+    pointers: Vec<At>,
     pieces: u32,
     evicts: bool,
 }
 
 impl<T: Slot> Assoc<T> {
-    /// An empty array. Both numbers are at least 1 (0 is taken as 1).
+    /// An empty array that replaces the least recently used entry. Both numbers are at least 1 (0
+    /// is taken as 1).
     #[must_use]
     pub fn new(sets: usize, ways: usize) -> Self {
+        Self::replacing(sets, ways, Replacement::Lru, Replacement::SEED)
+    }
+
+    /// An empty array with this replacement; `seed` is that of a random one.
+    #[must_use]
+    pub fn replacing(sets: usize, ways: usize, replacement: Replacement, seed: u64) -> Self {
         let (sets, ways) = (sets.max(1), ways.max(1));
-        let slots = sets * ways;
+        let stride = ways.next_multiple_of(GROUP);
+        let slots = sets * stride;
         Self {
             sets,
             ways,
+            stride,
             mask: sets.is_power_of_two().then(|| sets - 1),
             prints: vec![0; slots],
-            stamps: vec![0; slots],
             items: std::iter::repeat_with(|| None).take(slots).collect(),
-            tick: 0,
+            held: vec![0; sets],
+            order: Order::new(replacement, seed, sets, ways, stride),
             live: [0; SHIFTS],
             pages: 0,
             pointers: Vec::new(),
@@ -143,14 +192,29 @@ impl<T: Slot> Assoc<T> {
         self.pages
     }
 
-    /// The slot of an entry of `class` that serves `va` and that `admits` accepts.
+    /// Where an entry of `class` that serves `va` and that `admits` accepts is.
     #[inline]
-    pub fn find(&self, class: Class, va: u64, admits: impl Fn(&T) -> bool) -> Option<usize> {
+    pub fn find(&self, class: Class, va: u64, admits: impl Fn(&T) -> bool) -> Option<At> {
         self.find_print(class, va, class.print(va), admits)
     }
 
-    /// The same among entries that an invalidation removed.
-    pub fn find_ghost(&self, class: Class, va: u64, admits: impl Fn(&T) -> bool) -> Option<usize> {
+    /// The same among translations of every size; of several, the smallest is found.
+    #[inline]
+    pub fn find_page(&self, va: u64, admits: impl Fn(&T) -> bool) -> Option<At> {
+        let mut shifts = self.pages;
+        while shifts != 0 {
+            #[expect(clippy::cast_possible_truncation, reason = "below 64")]
+            let class = Class(shifts.trailing_zeros() as u8);
+            shifts &= shifts - 1;
+            if let Some(at) = self.find(class, va, &admits) {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// The same as [`Assoc::find`] among entries that an invalidation removed.
+    pub fn find_ghost(&self, class: Class, va: u64, admits: impl Fn(&T) -> bool) -> Option<At> {
         self.find_print(class, va, class.print(va) & !VALID, admits)
     }
 
@@ -161,57 +225,55 @@ impl<T: Slot> Assoc<T> {
         va: u64,
         print: u32,
         admits: impl Fn(&T) -> bool,
-    ) -> Option<usize> {
-        let first = self.set_of(class, va) * self.ways;
-        let row = &self.prints[first..first + self.ways];
-        let mut at = first;
-        for chunk in row.chunks(8) {
-            // Compared eight at a time without an early exit, so that it becomes vector code.
+    ) -> Option<At> {
+        let set = self.set_of(class, va);
+        let mut group = set * self.stride;
+        let row = &self.prints[group..group + self.stride];
+        for prints in row.chunks_exact(GROUP) {
+            // Without an early exit, so that it becomes vector code.
             let mut hits = 0_u32;
-            for (i, found) in chunk.iter().enumerate() {
+            for (i, found) in prints.iter().enumerate() {
                 hits |= u32::from(*found == print) << i;
             }
             while hits != 0 {
-                let slot = at + hits.trailing_zeros() as usize;
+                let slot = group + hits.trailing_zeros() as usize;
                 hits &= hits - 1;
                 if let Some(item) = &self.items[slot]
                     && (item.base() ^ va) >> class.shift() == 0
                     && admits(item)
                 {
-                    return Some(slot);
+                    return Some(At::new(set, slot));
                 }
             }
-            at += chunk.len();
+            group += GROUP;
         }
         None
     }
 
-    /// The entry in `slot`.
+    /// The entry there.
     #[inline]
     #[must_use]
-    pub fn get(&self, slot: usize) -> Option<&T> {
-        self.items.get(slot).and_then(Option::as_ref)
+    pub fn get(&self, at: At) -> Option<&T> {
+        self.items.get(at.slot()).and_then(Option::as_ref)
     }
 
-    /// Makes the entry in `slot` the most recently used one.
+    /// Makes the entry there the most recently used one.
     #[inline]
-    pub fn touch(&mut self, slot: usize) {
-        self.tick += 1;
-        self.stamps[slot] = self.tick;
+    pub fn touch(&mut self, at: At) {
+        let set = at.set();
+        self.order.touch(set, set * self.stride, at.slot());
     }
 
     /// Adds an entry as the most recently used one. It replaces the entry with the same key, or
-    /// takes a free slot, or the least recently used one of its set, whose entry is returned.
-    pub fn insert(&mut self, item: T) -> Option<T> {
+    /// takes a free slot, or the place of the entry that the replacement chooses.
+    pub fn insert(&mut self, item: T) {
         let (class, base) = (item.class(), item.base());
-        let twin = self.find(class, base, |held| held.same_key(&item));
-        let slot = match twin {
-            Some(slot) => slot,
-            None => self.victim(class, base),
+        let at = match self.find(class, base, |held| held.same_key(&item)) {
+            Some(at) => at,
+            None => self.room(class, base),
         };
-        let evicted = self.vacate(slot, 0);
-        self.occupy(slot, item);
-        if twin.is_some() { None } else { evicted }
+        self.vacate(at, 0);
+        self.occupy(at, class, item);
     }
 
     /// Removes the translations within `extent` for which `condemned` says so, and returns how
@@ -245,9 +307,9 @@ impl<T: Slot> Assoc<T> {
         let mut removed = 0;
         // From the end: what a removal shifts has been asked already.
         for index in (0..self.pointers.len()).rev() {
-            let slot = self.pointers[index];
-            if self.items[slot].as_ref().is_some_and(&condemned) {
-                self.leave_ghost(slot);
+            let at = self.pointers[index];
+            if self.get(at).is_some_and(&condemned) {
+                self.leave_ghost(at);
                 removed += 1;
             }
         }
@@ -256,11 +318,12 @@ impl<T: Slot> Assoc<T> {
 
     fn remove_row(&mut self, class: Class, va: u64, condemned: &impl Fn(&T) -> bool) -> u64 {
         let print = class.print(va);
-        let first = self.set_of(class, va) * self.ways;
+        let set = self.set_of(class, va);
+        let first = set * self.stride;
         let mut removed = 0;
         for slot in first..first + self.ways {
             if self.prints[slot] == print && self.items[slot].as_ref().is_some_and(condemned) {
-                self.leave_ghost(slot);
+                self.leave_ghost(At::new(set, slot));
                 removed += 1;
             }
         }
@@ -272,11 +335,17 @@ impl<T: Slot> Assoc<T> {
             return 0;
         }
         let mut removed = 0;
-        for slot in 0..self.prints.len() {
-            let is_page = self.prints[slot] & (VALID | POINTER_PRINT) == VALID;
-            if is_page && self.items[slot].as_ref().is_some_and(condemned) {
-                self.leave_ghost(slot);
-                removed += 1;
+        for set in 0..self.sets {
+            if self.held[set] == 0 {
+                continue;
+            }
+            let first = set * self.stride;
+            for slot in first..first + self.ways {
+                let is_page = self.prints[slot] & (VALID | POINTER_PRINT) == VALID;
+                if is_page && self.items[slot].as_ref().is_some_and(condemned) {
+                    self.leave_ghost(At::new(set, slot));
+                    removed += 1;
+                }
             }
         }
         removed
@@ -304,18 +373,20 @@ impl<T: Slot> Assoc<T> {
         }
     }
 
-    /// The slot that a new entry takes: a free one, else the least recently used.
-    fn victim(&mut self, class: Class, va: u64) -> usize {
-        let first = self.set_of(class, va) * self.ways;
-        let row = first..first + self.ways;
-        if let Some(free) = row.clone().find(|&slot| self.prints[slot] & VALID == 0) {
-            return free;
+    /// Where a new entry goes: the first free slot, else that of the entry to be replaced.
+    fn room(&mut self, class: Class, va: u64) -> At {
+        let set = self.set_of(class, va);
+        let first = set * self.stride;
+        if (self.held[set] as usize) < self.ways {
+            let mut row = first..first + self.ways;
+            let free = row.find(|&slot| self.prints[slot] & VALID == 0);
+            return At::new(set, free.unwrap_or(first));
         }
         if !self.evicts {
             self.grow();
-            return self.victim(class, va);
+            return self.room(class, va);
         }
-        row.min_by_key(|&slot| self.stamps[slot]).unwrap_or(first)
+        At::new(set, self.order.victim(set, first))
     }
 
     /// Doubles the ways of every set.
@@ -334,47 +405,46 @@ impl<T: Slot> Assoc<T> {
         *self = larger;
     }
 
-    fn leave_ghost(&mut self, slot: usize) {
-        let ghost = self.prints[slot] & !VALID;
-        if let Some(item) = self.vacate(slot, ghost) {
-            self.items[slot] = Some(item);
+    fn leave_ghost(&mut self, at: At) {
+        let ghost = self.prints[at.slot()] & !VALID;
+        self.vacate(at, ghost);
+    }
+
+    /// Makes the slot free and leaves `print` there. The entry stays behind, for a ghost.
+    fn vacate(&mut self, at: At, print: u32) {
+        let old = std::mem::replace(&mut self.prints[at.slot()], print);
+        if old & VALID == 0 {
+            return;
+        }
+        self.held[at.set()] -= 1;
+        let class = Class::of_print(old);
+        if class.is_pointer() {
+            self.pointers.retain(|&other| other != at);
+            return;
+        }
+        let live = &mut self.live[class.index()];
+        *live -= 1;
+        if *live == 0 {
+            self.pages &= !(1 << class.shift());
+        }
+        if self.pieces != 0 {
+            let is_piece = self.get(at).is_some_and(Slot::is_piece);
+            self.pieces -= u32::from(is_piece);
         }
     }
 
-    /// Takes the entry out of `slot` and leaves `print` there.
-    fn vacate(&mut self, slot: usize, print: u32) -> Option<T> {
-        let was_valid = self.prints[slot] & VALID != 0;
-        self.prints[slot] = print;
-        let item = self.items[slot].take()?;
-        if !was_valid {
-            return None;
-        }
-        let class = item.class();
+    fn occupy(&mut self, at: At, class: Class, item: T) {
         if class.is_pointer() {
-            self.pointers.retain(|&other| other != slot);
-        } else {
-            let live = &mut self.live[class.index()];
-            *live -= 1;
-            if *live == 0 {
-                self.pages &= !(1 << class.shift());
-            }
-            self.pieces -= u32::from(item.is_piece());
-        }
-        Some(item)
-    }
-
-    fn occupy(&mut self, slot: usize, item: T) {
-        let class = item.class();
-        if class.is_pointer() {
-            self.pointers.push(slot);
+            self.pointers.push(at);
         } else {
             self.live[class.index()] += 1;
             self.pages |= 1 << class.shift();
             self.pieces += u32::from(item.is_piece());
         }
-        self.prints[slot] = class.print(item.base());
-        self.items[slot] = Some(item);
-        self.touch(slot);
+        self.held[at.set()] += 1;
+        self.prints[at.slot()] = class.print(item.base());
+        self.items[at.slot()] = Some(item);
+        self.touch(at);
     }
 }
 
@@ -442,7 +512,8 @@ mod tests {
         array.insert(page(1));
         array.insert(page(2));
         assert!(access(&mut array, 1));
-        assert_eq!(array.insert(page(3)), Some(page(2)));
+        array.insert(page(3));
+        assert!(array.iter().all(|held| *held != page(2)));
     }
 
     #[test]
@@ -496,7 +567,7 @@ mod tests {
     fn a_hoarding_array_keeps_everything() {
         let mut array = Assoc::hoarding(2);
         for n in 0..1000 {
-            assert_eq!(array.insert(page(n)), None);
+            array.insert(page(n));
         }
         assert_eq!(array.len(), 1000);
         assert!((0..1000).all(|n| access(&mut array, n)));

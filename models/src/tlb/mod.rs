@@ -9,11 +9,14 @@
 //! the architectures leave the choice open.
 
 pub mod assoc;
+mod replacement;
 
 use crate::addr::{PageSize, Va};
 use crate::arch::{Arch, Footprint, Leaf, TablePointer};
 
-use assoc::{Assoc, Class, Extent, Slot};
+use assoc::{Assoc, At, Class, Extent, Slot};
+
+pub use replacement::Replacement;
 
 /// A translation as a TLB holds it.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -114,6 +117,10 @@ pub struct ArrayShape {
     pub ways: usize,
     /// The page sizes it holds.
     pub sizes: Vec<PageSize>,
+    /// Which entry of a full set makes room.
+    pub replacement: Replacement,
+    /// The seed of a random replacement.
+    pub seed: u64,
 }
 
 /// What one level holds and how.
@@ -138,7 +145,7 @@ struct Array<A: Arch> {
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Place {
     array: usize,
-    slot: usize,
+    at: At,
 }
 
 /// One level of TLB.
@@ -158,7 +165,7 @@ impl<A: Arch> Tlb<A> {
             .iter()
             .map(|array| Array {
                 sizes: array.sizes.iter().fold(0, |set, s| set | 1 << s.shift()),
-                entries: Assoc::new(array.sets, array.ways),
+                entries: Assoc::replacing(array.sets, array.ways, array.replacement, array.seed),
             })
             .collect();
         Self {
@@ -186,23 +193,14 @@ impl<A: Arch> Tlb<A> {
     #[must_use]
     pub fn find(&self, va: Va, tag: A::Tag) -> Option<(Place, &TlbEntry<A>)> {
         for (index, array) in self.arrays.iter().enumerate() {
-            let mut shifts = array.entries.page_shifts();
-            while shifts != 0 {
-                let shift = shifts.trailing_zeros();
-                shifts &= shifts - 1;
-                let Some(size) = PageSize::from_shift(shift) else {
-                    continue;
-                };
-                let slot = array.entries.find(
-                    Class::page(size),
-                    va.raw(),
-                    |held| matches!(held, Cached::Leaf(entry) if entry.leaf.scope.admits(&tag)),
-                );
-                if let Some(slot) = slot
-                    && let Some(Cached::Leaf(entry)) = array.entries.get(slot)
-                {
-                    return Some((Place { array: index, slot }, entry));
-                }
+            let found = array.entries.find_page(
+                va.raw(),
+                |held| matches!(held, Cached::Leaf(entry) if entry.leaf.scope.admits(&tag)),
+            );
+            if let Some(at) = found
+                && let Some(Cached::Leaf(entry)) = array.entries.get(at)
+            {
+                return Some((Place { array: index, at }, entry));
             }
         }
         None
@@ -212,7 +210,7 @@ impl<A: Arch> Tlb<A> {
     #[inline]
     pub fn touch(&mut self, place: Place) {
         if let Some(array) = self.arrays.get_mut(place.array) {
-            array.entries.touch(place.slot);
+            array.entries.touch(place.at);
         }
     }
 
@@ -322,7 +320,7 @@ pub(crate) fn find_pointer<A: Arch>(
     va: Va,
     tag: A::Tag,
     span_shift: u8,
-) -> Option<(usize, TablePointer<A>)> {
+) -> Option<(At, TablePointer<A>)> {
     let slot = entries.find(
         Class::pointer(span_shift),
         va.raw(),
