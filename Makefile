@@ -35,6 +35,8 @@ test: prerequisites ## Install what is missing and run every test
 # MMUSCOPE_RECORDINGS names a folder with more recordings of real kernels (docs/oracles.md).
 test-long: prerequisites-long ## Install QEMU and compare a million random walks with it
 	cargo test --locked --release -p mmuscope-guest --test qemu_walks -- --ignored --nocapture
+	MMUSCOPE_WALKS=$(or $(MMUSCOPE_WALKS),1000000) \
+		cargo test --locked --release -p mmuscope-emu --test oracle -- --nocapture
 	cargo test --locked --release -p mmuscope-traces --test walk_real_kernels -- --nocapture
 
 lint: prerequisites ## Check the formatting and run clippy, warnings as errors
