@@ -5,6 +5,7 @@
 //! plugin       the MMU model as a plugin of a Unicorn instance
 //! arch         what differs between the architectures
 //! decode       guest instructions, decoded once per block
+//! inspect      memory images from outside, for walks by hand
 //! loader       ELF images and the boot information
 //! machine      virtual CPUs that share RAM, and the guest ABI
 //! experiment   what is run: grammar, machines, jobs
@@ -18,6 +19,7 @@ pub mod chart;
 pub mod curve;
 pub mod decode;
 pub mod experiment;
+pub mod inspect;
 pub mod loader;
 pub mod machine;
 pub mod plugin;

@@ -5,10 +5,17 @@ mod axes;
 mod compare;
 mod curve;
 mod exit;
+mod facts;
+mod image;
 mod output;
 mod profile;
 mod progress;
+mod ptdump;
+mod ptdump_page;
 mod run;
+mod syndrome;
+mod tlbi;
+mod walk;
 
 use std::io::Write as _;
 
@@ -24,6 +31,9 @@ Examples:
   mmuscope run guest.elf cpus=8 --on cortex-a76 --json -
   mmuscope curve --on cortex-a76,zen3-guest --html curves.html
   mmuscope profile show cortex-a76
+  mmuscope walk 0xffff9a600000 --image munmap64.trc.zst
+  mmuscope esr 0x9600004f
+  mmuscope tlbi vale1is --va 0xffff0000 --asid 7
 
 Exit codes: 0 fine, 1 a check failed, 2 bad input, 3 a variant is unsafe.";
 
@@ -50,6 +60,16 @@ enum Command {
     Curve(curve::Arguments),
     /// Look at the machine profiles
     Profile(profile::Arguments),
+    /// Explain a table walk in a memory image, step by step
+    Walk(walk::Arguments),
+    /// Print a whole address space of a memory image, and what is wrong with its tables
+    Ptdump(ptdump::Arguments),
+    /// Explain an AArch64 exception syndrome (ESR_ELx)
+    Esr(syndrome::Esr),
+    /// Explain the error code of an x86 page fault
+    Pf(syndrome::PageFault),
+    /// Explain or make an AArch64 TLB invalidation instruction
+    Tlbi(tlbi::Arguments),
 }
 
 /// Reads the arguments and does what they ask. Errors are printed, one line each.
@@ -64,6 +84,11 @@ pub fn main() -> Exit {
         Command::Run(it) => run::run(&it),
         Command::Curve(it) => curve::run(&it),
         Command::Profile(it) => profile::run(&it),
+        Command::Walk(it) => walk::run(&it),
+        Command::Ptdump(it) => ptdump::run(&it),
+        Command::Esr(it) => syndrome::esr(&it),
+        Command::Pf(it) => syndrome::page_fault(&it),
+        Command::Tlbi(it) => tlbi::run(&it),
     };
     done.unwrap_or_else(|error| {
         // Nothing is left to be told if stderr is closed.
