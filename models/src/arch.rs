@@ -11,22 +11,69 @@ use crate::addr::{Level, Pa, PageSize, Va};
 use crate::counters::MaintenanceClass;
 use crate::memory::TableMemory;
 
+/// The machine that an entry belongs to: AArch64's VMID, x86's VPID. An entry never serves
+/// another machine, global or not (Arm ARM R_NWYRD; SDM volume 3C, "VPIDs and EPT").
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct MachineId(u16);
+
+impl MachineId {
+    /// VMID 0, VPID 0: what a system without virtual machines runs under.
+    pub const ZERO: Self = Self(0);
+
+    /// The machine with this number.
+    #[must_use]
+    pub const fn new(raw: u16) -> Self {
+        Self(raw)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn raw(self) -> u16 {
+        self.0
+    }
+}
+
+impl fmt::Display for MachineId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What entries are tagged with: an address space of a machine.
+pub trait SpaceTag: Copy + Eq + Ord + Hash + fmt::Debug {
+    /// The machine whose address space it is.
+    fn machine(&self) -> MachineId;
+}
+
 /// Which address-space identifiers an entry answers to.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Scope<T> {
-    /// Every address space (AArch64 `nG` = 0, x86 `G` = 1 with CR4.PGE).
-    Global,
+    /// Every address space of one machine (AArch64 `nG` = 0, x86 `G` = 1 with CR4.PGE).
+    Global(MachineId),
     /// The one with this ASID or PCID.
     Tagged(T),
 }
 
-impl<T: PartialEq> Scope<T> {
+impl<T: SpaceTag> Scope<T> {
     /// Whether an access made under `tag` may use an entry of this scope.
     pub fn admits(&self, tag: &T) -> bool {
         match self {
-            Self::Global => true,
+            Self::Global(machine) => *machine == tag.machine(),
             Self::Tagged(own) => own == tag,
         }
+    }
+
+    /// The machine that the entry serves.
+    pub fn machine(&self) -> MachineId {
+        match self {
+            Self::Global(machine) => *machine,
+            Self::Tagged(tag) => tag.machine(),
+        }
+    }
+
+    /// Whether it serves every address space of its machine.
+    pub const fn is_global(&self) -> bool {
+        matches!(self, Self::Global(_))
     }
 }
 
@@ -197,8 +244,8 @@ pub trait Arch: Copy + Eq + fmt::Debug + 'static {
     /// The name that profiles, reports and options use: `aarch64` or `x86_64`.
     const NAME: &'static str;
 
-    /// Address-space identifier.
-    type Tag: Copy + Eq + Ord + Hash + fmt::Debug;
+    /// Address-space identifier, with the machine that the space belongs to.
+    type Tag: SpaceTag;
     /// The registers that translation depends on. By default translation is off.
     type Context: Clone + PartialEq + fmt::Debug + Default;
     /// What a leaf keeps beside the address.

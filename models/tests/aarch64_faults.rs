@@ -212,7 +212,7 @@ fn register_faults_are_translation_faults_of_level_0() {
     let before = |context: &Context, va: u64, kind, privilege| {
         Aarch64::before_lookup(context, &Access::new(Va::new(va), kind, privilege))
     };
-    let tagged = |context: &Context| Ok(Lookup::Tagged(context.asid()));
+    let tagged = |context: &Context| Ok(Lookup::Tagged(context.tag()));
     let (load, fetch) = (AccessKind::Load, AccessKind::Fetch);
     let (user, kernel) = (Privilege::User, Privilege::Supervisor);
     let plain = context();

@@ -11,7 +11,7 @@ use aarch64_paging::target::TargetAllocator;
 use mmuscope_models::aarch64::{Aarch64, Context, FaultKind};
 use mmuscope_models::access::{Access, AccessKind, Privilege, Rights};
 use mmuscope_models::addr::{Pa, PageSize, Va};
-use mmuscope_models::arch::{Arch, Leaf, Scope};
+use mmuscope_models::arch::{Arch, Leaf};
 use proptest::prelude::*;
 
 use common::DenseMemory;
@@ -179,7 +179,7 @@ fn compare_leaf(region: &Region, root: &Root, context: &Context, va: u64, leaf: 
         );
     }
     let global = !region.flags.contains(El1Attributes::NON_GLOBAL);
-    assert_eq!(leaf.scope == Scope::Global, global);
+    assert_eq!(leaf.scope.is_global(), global);
     let index = region.flags.bits() >> 2 & 7;
     assert_eq!(usize::from(leaf.attrs.memory.raw()), index * 0x11);
 }

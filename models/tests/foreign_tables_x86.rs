@@ -7,7 +7,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use common::DenseMemory;
 use mmuscope_models::access::{Access, AccessKind, Privilege, Rights};
 use mmuscope_models::addr::{Pa, PageSize, Va};
-use mmuscope_models::arch::{Arch, Leaf, Scope};
+use mmuscope_models::arch::{Arch, Leaf};
 use mmuscope_models::x86::{Context, Cr0, Cr4, Efer, Fault, X86_64};
 use proptest::prelude::*;
 use x86_64::structures::paging::mapper::{MappedFrame, TranslateResult};
@@ -220,7 +220,7 @@ fn compare_leaf(mapper: &OffsetPageTable<'_>, va: u64, ours: &Leaf<X86_64>) {
     assert_eq!(ours.size, size);
     assert_eq!(ours.pa.raw() + (va - ours.va.raw()), pa);
     let global = flags.contains(PageTableFlags::GLOBAL);
-    assert_eq!(ours.scope == Scope::Global, global);
+    assert_eq!(ours.scope.is_global(), global);
     let upper = upper_flags(mapper, va);
     for privilege in [Privilege::Supervisor, Privilege::User] {
         assert_eq!(

@@ -123,6 +123,7 @@ fn arm_context() -> impl Strategy<Value = aarch64::Context> {
                     ttbr0: ttbr0 & root,
                     ttbr1: ttbr1 & root,
                     mair,
+                    vmid: mmuscope_models::arch::MachineId::ZERO,
                     pan,
                     implementation: Implementation { pa_range },
                 }

@@ -13,11 +13,11 @@ use std::fmt;
 
 use thiserror::Error;
 
-use super::registers::{Asid, Tcr, bits};
+use super::registers::{Asid, Tag, Tcr, bits};
 use super::tlbi::{Operation, RegimeLevel, SysEncoding, TlbiForm, Unallocated};
 use super::{Aarch64, Context};
 use crate::addr::{Granule, Level, PageSize, Va};
-use crate::arch::{Footprint, Leaf, Reach, Scope, TablePointer};
+use crate::arch::{Footprint, Leaf, MachineId, Reach, Scope, TablePointer};
 
 /// The level that a TTL field says the leaf is at.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
@@ -68,6 +68,8 @@ pub enum TlbiOp {
 pub struct Tlbi {
     /// What it names.
     pub op: TlbiOp,
+    /// The VMID current where it is executed: entries of other machines stay (R_NWYRD).
+    pub vmid: MachineId,
     /// Which cores it reaches.
     pub reach: Reach,
     /// Whether it need not wait for accesses with the XS attribute.
@@ -158,6 +160,7 @@ impl Tlbi {
         };
         Ok(Self {
             op,
+            vmid: context.vmid,
             reach: form.reach,
             nxs: form.nxs,
         })
@@ -317,9 +320,12 @@ const fn table_spans(granule: Granule, level: Level, span_shift: u32) -> bool {
     granule.shift() + granule.stride() * (level.height() + 1) == span_shift
 }
 
-/// Whether `asid` (`None`: every address space) names entries of `scope`.
-fn names_scope(asid: Option<Asid>, scope: &Scope<Asid>) -> bool {
-    asid.is_none_or(|asid| scope.admits(&asid))
+/// Whether `asid` (`None`: every address space) of the machine `vmid` names entries of `scope`.
+fn names_scope(vmid: MachineId, asid: Option<Asid>, scope: &Scope<Tag>) -> bool {
+    match asid {
+        None => scope.machine() == vmid,
+        Some(asid) => scope.admits(&Tag::new(vmid, asid)),
+    }
 }
 
 /// Whether the `1 << shift` bytes around `va` share an address with `span`.
@@ -339,8 +345,8 @@ pub(super) fn footprint(op: &Tlbi) -> Footprint {
 /// See [`crate::arch::Arch::removes`].
 pub(super) fn removes(op: &Tlbi, leaf: &Leaf<Aarch64>, held: PageSize) -> bool {
     let (asid, hinted) = match op.op {
-        TlbiOp::All => return true,
-        TlbiOp::Asid(asid) => return leaf.scope == Scope::Tagged(asid),
+        TlbiOp::All => return names_scope(op.vmid, None, &leaf.scope),
+        TlbiOp::Asid(asid) => return leaf.scope == Scope::Tagged(Tag::new(op.vmid, asid)),
         TlbiOp::Address { asid, hint, .. } => (
             asid,
             hint.is_none_or(|hint| {
@@ -358,20 +364,23 @@ pub(super) fn removes(op: &Tlbi, leaf: &Leaf<Aarch64>, held: PageSize) -> bool {
         ),
     };
     let size = held.max(leaf.size);
-    hinted && names_scope(asid, &leaf.scope) && overlaps(op.span(), leaf.va, size.shift())
+    hinted && names_scope(op.vmid, asid, &leaf.scope) && overlaps(op.span(), leaf.va, size.shift())
 }
 
 /// See [`crate::arch::Arch::removes_pointer`].
 pub(super) fn removes_pointer(
     op: &Tlbi,
-    tag: Asid,
+    tag: Tag,
     va: Va,
     pointer: &TablePointer<Aarch64>,
     span_shift: u32,
 ) -> bool {
+    if tag.vmid() != op.vmid {
+        return false;
+    }
     let asid = match op.op {
         TlbiOp::All => return true,
-        TlbiOp::Asid(asid) => return asid == tag,
+        TlbiOp::Asid(asid) => return asid == tag.asid(),
         TlbiOp::Address {
             asid,
             last_level: false,
@@ -387,7 +396,7 @@ pub(super) fn removes_pointer(
         } if table_spans(granule, pointer.level, span_shift) => asid,
         TlbiOp::Address { .. } | TlbiOp::Range { .. } => return false,
     };
-    asid.is_none_or(|asid| asid == tag) && overlaps(op.span(), va, span_shift)
+    asid.is_none_or(|asid| asid == tag.asid()) && overlaps(op.span(), va, span_shift)
 }
 
 impl fmt::Display for Tlbi {

@@ -26,7 +26,7 @@ mod walk;
 use crate::access::{Access, Privilege, Rights};
 use crate::addr::{Level, PageSize, Va};
 use crate::arch::{
-    Arch, Descriptor, Footprint, Half, Leaf, Lookup, Reach, Root, TablePointer, Verdict,
+    Arch, Descriptor, Footprint, Half, Leaf, Lookup, MachineId, Reach, Root, TablePointer, Verdict,
     WalkVisitor,
 };
 use crate::counters::{MaintenanceClass, MaintenanceKind};
@@ -36,7 +36,7 @@ pub use descriptor::{Attrs, LeafBits, Permissions, TableAttrs};
 pub use fault::{Fault, FaultKind};
 pub use geometry::{Format, Geometry};
 pub use maintenance::{LeafHint, Tlbi, TlbiKind, TlbiOp, UnknownTlbi};
-pub use registers::{Asid, MemoryType, PaRange, Sctlr, Shareability, Tcr};
+pub use registers::{Asid, MemoryType, PaRange, Sctlr, Shareability, Tag, Tcr};
 pub use tlbi::{Operation, RegimeLevel, SysEncoding, TlbiForm, Unallocated, UnknownMnemonic};
 
 use descriptor::Entry;
@@ -54,6 +54,8 @@ pub struct Context {
     pub ttbr1: u64,
     /// MAIR_EL1.
     pub mair: u64,
+    /// The current VMID (VTTBR_EL2); zero without stage 2.
+    pub vmid: MachineId,
     /// PSTATE.PAN.
     pub pan: bool,
     /// What the core implements.
@@ -83,6 +85,12 @@ impl Context {
         let tcr = Tcr::new(self.tcr);
         Asid::from_bits_63_48(self.ttbr(tcr.asid_half()), tcr.wide_asids())
     }
+
+    /// The current address space.
+    #[must_use]
+    pub const fn tag(&self) -> Tag {
+        Tag::new(self.vmid, self.asid())
+    }
 }
 
 /// The architecture.
@@ -92,7 +100,7 @@ pub struct Aarch64;
 impl Arch for Aarch64 {
     const NAME: &'static str = "aarch64";
 
-    type Tag = Asid;
+    type Tag = Tag;
     type Context = Context;
     type Attrs = Attrs;
     type TableAttrs = TableAttrs;
@@ -103,7 +111,7 @@ impl Arch for Aarch64 {
         walk::canonical(va)
     }
 
-    fn before_lookup(context: &Context, access: &Access) -> Result<Lookup<Asid>, Fault> {
+    fn before_lookup(context: &Context, access: &Access) -> Result<Lookup<Tag>, Fault> {
         walk::before_lookup(context, access)
     }
 
@@ -199,7 +207,7 @@ impl Arch for Aarch64 {
 
     fn removes_pointer(
         op: &Tlbi,
-        tag: Asid,
+        tag: Tag,
         va: Va,
         pointer: &TablePointer<Self>,
         span_shift: u32,

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use crate::addr::Granule;
-use crate::arch::Half;
+use crate::arch::{Half, MachineId, SpaceTag};
 
 /// An address-space identifier: 16 bits, or 8 bits with the upper byte zero.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -38,6 +38,39 @@ impl Asid {
 impl fmt::Display for Asid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// What entries of the EL1&0 regime are tagged with (Arm ARM R_NWYRD).
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Tag {
+    vmid: MachineId,
+    asid: Asid,
+}
+
+impl Tag {
+    /// The address space `asid` of the machine `vmid`.
+    #[must_use]
+    pub const fn new(vmid: MachineId, asid: Asid) -> Self {
+        Self { vmid, asid }
+    }
+
+    /// The address space.
+    #[must_use]
+    pub const fn asid(self) -> Asid {
+        self.asid
+    }
+
+    /// The virtual machine.
+    #[must_use]
+    pub const fn vmid(self) -> MachineId {
+        self.vmid
+    }
+}
+
+impl SpaceTag for Tag {
+    fn machine(&self) -> MachineId {
+        self.vmid
     }
 }
 

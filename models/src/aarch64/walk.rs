@@ -9,7 +9,7 @@ use super::descriptor::{Attrs, Entry, LeafBits, Permissions};
 use super::fault::{Fault, FaultKind};
 use super::geometry::Geometry;
 use super::permission;
-use super::registers::{Asid, MemoryType, Sctlr, Shareability, Tcr};
+use super::registers::{MemoryType, Sctlr, Shareability, Tag, Tcr};
 use super::{Aarch64, Context, TableAttrs};
 use crate::access::{Access, AccessKind, Privilege};
 use crate::addr::{Level, Pa, PageSize, Va};
@@ -45,7 +45,7 @@ const fn top_bit(context: &Context, half: Half, access: &Access) -> u32 {
 }
 
 /// What the registers decide without a table: see [`crate::arch::Arch::before_lookup`].
-pub(super) fn before_lookup(context: &Context, access: &Access) -> Result<Lookup<Asid>, Fault> {
+pub(super) fn before_lookup(context: &Context, access: &Access) -> Result<Lookup<Tag>, Fault> {
     let half = half_of(access.va);
     let top = top_bit(context, half, access);
     if !Sctlr::new(context.sctlr).mmu_on() {
@@ -58,7 +58,7 @@ pub(super) fn before_lookup(context: &Context, access: &Access) -> Result<Lookup
     if geometry.out_of_range(half, access.va, top) || el0_shut_out {
         return Err(fault);
     }
-    Ok(Lookup::Tagged(context.asid()))
+    Ok(Lookup::Tagged(context.tag()))
 }
 
 /// The flat map of a disabled MMU.
@@ -71,7 +71,7 @@ const fn flat(context: &Context, va: Va, top: u32) -> Result<Pa, Fault> {
 }
 
 /// The translation that a disabled MMU amounts to: a 4 KiB page, global, everything permitted.
-fn flat_leaf(pa: Pa) -> Leaf<Aarch64> {
+fn flat_leaf(context: &Context, pa: Pa) -> Leaf<Aarch64> {
     let page = pa.page_base(PageSize::Size4K);
     Leaf {
         va: Va::new(page.raw()),
@@ -79,7 +79,7 @@ fn flat_leaf(pa: Pa) -> Leaf<Aarch64> {
         size: PageSize::Size4K,
         level: Level::L3,
         group: None,
-        scope: Scope::Global,
+        scope: Scope::Global(context.vmid),
         attrs: Attrs {
             permissions: Permissions::EL0 | Permissions::WRITE,
             memory: MemoryType::DEVICE_NGNRNE,
@@ -131,7 +131,7 @@ pub(super) fn walk<M: TableMemory, V: WalkVisitor<Aarch64>>(
     visitor: &mut V,
 ) -> Result<Leaf<Aarch64>, Fault> {
     if let Lookup::Off(pa) = before_lookup(context, access)? {
-        return Ok(flat_leaf(pa));
+        return Ok(flat_leaf(context, pa));
     }
     let half = half_of(access.va);
     let no_walk = Fault::new(FaultKind::Translation, Level::L0);
@@ -280,9 +280,9 @@ impl Walk<'_> {
             None
         };
         let scope = if entry.bits.contains(LeafBits::NOT_GLOBAL) {
-            Scope::Tagged(self.context.asid())
+            Scope::Tagged(self.context.tag())
         } else {
-            Scope::Global
+            Scope::Global(self.context.vmid)
         };
         Leaf {
             va: self.va.page_base(entry.size),
@@ -367,7 +367,7 @@ mod tests {
         assert_eq!(leaf.pa, Pa::new(0xabcd_e000));
         assert_eq!(leaf.va, Va::new(0x1234_5678_9000));
         assert_eq!(leaf.size, PageSize::Size4K);
-        assert_eq!(leaf.scope, Scope::Global);
+        assert!(leaf.scope.is_global());
         let other = Access::new(Va::new(va.raw() + 4096), AccessKind::Load, Privilege::User);
         assert_eq!(
             Aarch64::walk(&context(), &other, None, &mut memory, &mut ()),

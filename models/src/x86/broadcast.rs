@@ -222,7 +222,7 @@ impl Invlpgb {
     pub(super) fn removes(&self, leaf: &Leaf<X86_64>, held: PageSize) -> bool {
         let size = held.max(leaf.size);
         let in_scope = match leaf.scope {
-            Scope::Global => self.include_global,
+            Scope::Global(_) => self.include_global,
             Scope::Tagged(pcid) => self.pcid.is_none_or(|named| named == pcid),
         };
         self.names_host()
@@ -275,6 +275,7 @@ impl fmt::Display for Invlpgb {
 mod tests {
     use super::*;
     use crate::addr::{Level, Pa};
+    use crate::arch::MachineId;
     use crate::x86::{Attrs, TableAttrs};
 
     const VA: u64 = 0x7f00_1234_5000;
@@ -312,7 +313,7 @@ mod tests {
                     let place = !given(0) || va == VA;
                     let space = !given(1) || pcid == five;
                     let tagged = leaf(va, PageSize::Size4K, Scope::Tagged(pcid));
-                    let global = leaf(va, PageSize::Size4K, Scope::Global);
+                    let global = leaf(va, PageSize::Size4K, Scope::Global(MachineId::ZERO));
                     let removes = |leaf: &Leaf<X86_64>| op.removes(leaf, leaf.size);
                     assert_eq!(removes(&tagged), place && space && own_asid, "{op}");
                     assert_eq!(removes(&global), place && given(3) && own_asid, "{op}");

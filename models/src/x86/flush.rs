@@ -144,7 +144,7 @@ impl Flush {
             | Self::Cr3 { pcid }
             | Self::Cr4Context { pcid } => *scope == Scope::Tagged(pcid),
             Self::InvpcidAll | Self::Everything => true,
-            Self::InvpcidAllNonGlobal => *scope != Scope::Global,
+            Self::InvpcidAllNonGlobal => !scope.is_global(),
             Self::Broadcast(_) => false,
         }
     }
@@ -252,6 +252,7 @@ impl fmt::Display for Flush {
 mod tests {
     use super::*;
     use crate::addr::{Level, Pa};
+    use crate::arch::MachineId;
     use crate::x86::{Attrs, TableAttrs};
 
     const VA: Va = Va::new(0x7f00_1234_5000);
@@ -285,7 +286,7 @@ mod tests {
         let leaves = [
             leaf(VA, own),
             leaf(VA, Scope::Tagged(pcid(6))),
-            leaf(VA, Scope::Global),
+            leaf(VA, Scope::Global(MachineId::ZERO)),
             leaf(NEXT, own),
         ];
         let pointers = [(5, VA), (6, VA), (5, NEXT)];
@@ -344,7 +345,7 @@ mod tests {
             va: VA.page_base(PageSize::Size2M),
             size: PageSize::Size2M,
             level: Level::L2,
-            ..leaf(VA, Scope::Global)
+            ..leaf(VA, Scope::Global(MachineId::ZERO))
         };
         let op = Flush::Invlpg {
             va: VA,

@@ -3,6 +3,8 @@
 use bitflags::bitflags;
 use std::fmt;
 
+use crate::arch::{MachineId, SpaceTag};
+
 bitflags! {
     /// CR0 bits that concern paging.
     #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -65,6 +67,13 @@ impl Pcid {
     #[must_use]
     pub const fn raw(self) -> u16 {
         self.0
+    }
+}
+
+impl SpaceTag for Pcid {
+    /// No virtual machine: VPID 0.
+    fn machine(&self) -> MachineId {
+        MachineId::ZERO
     }
 }
 

@@ -13,7 +13,7 @@ use super::registers::{Cr0, Cr4, Pcid};
 use super::{Context, X86_64};
 use crate::access::Access;
 use crate::addr::{Level, Pa, PageSize, Va};
-use crate::arch::{Leaf, Lookup, Scope, Step, TablePointer, WalkVisitor};
+use crate::arch::{Leaf, Lookup, MachineId, Scope, Step, TablePointer, WalkVisitor};
 use crate::memory::TableMemory;
 
 /// How often a walk starts again because an entry changed between its read and its update.
@@ -185,7 +185,7 @@ fn flat_leaf(pa: Pa) -> Leaf<X86_64> {
         size: PageSize::Size4K,
         level: Level::L3,
         group: None,
-        scope: Scope::Global,
+        scope: Scope::Global(MachineId::ZERO),
         attrs: Attrs {
             denied: TableAttrs::empty(),
             dirty: true,
@@ -419,7 +419,7 @@ fn combine(leaf: Leaf<X86_64>, va: Va, page: &HostPage) -> Leaf<X86_64> {
 
 fn scope(context: &Context, raw: u64) -> Scope<Pcid> {
     if entry::is_global(context, raw) {
-        Scope::Global
+        Scope::Global(MachineId::ZERO)
     } else {
         Scope::Tagged(context.pcid())
     }

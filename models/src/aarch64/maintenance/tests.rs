@@ -5,11 +5,12 @@ use crate::aarch64::{Attrs, MemoryType, Permissions, Shareability, TableAttrs};
 use crate::addr::Pa;
 
 const ASID: Asid = Asid::new(5);
+const TAG: Tag = Tag::new(MachineId::ZERO, ASID);
 const OTHER: Asid = Asid::new(6);
 const VA: u64 = 0x0000_7f00_1234_5000;
 
 /// A leaf of the 4K granule around [`VA`].
-fn leaf(level: Level, scope: Scope<Asid>) -> Leaf<Aarch64> {
+fn leaf(level: Level, scope: Scope<Tag>) -> Leaf<Aarch64> {
     let size = match level {
         Level::L3 => PageSize::Size4K,
         Level::L2 => PageSize::Size2M,
@@ -58,9 +59,9 @@ fn range_operand(asid: Asid, num: u64, ttl: u64, va: u64) -> u64 {
 
 #[test]
 fn scopes_named_by_each_form() {
-    let own = leaf(Level::L3, Scope::Tagged(ASID));
-    let other = leaf(Level::L3, Scope::Tagged(OTHER));
-    let global = leaf(Level::L3, Scope::Global);
+    let own = leaf(Level::L3, Scope::Tagged(TAG));
+    let other = leaf(Level::L3, Scope::Tagged(Tag::new(MachineId::ZERO, OTHER)));
+    let global = leaf(Level::L3, Scope::Global(MachineId::ZERO));
     let address = operand(ASID, 0, VA);
     let range = range_operand(ASID, 0, 0, VA);
     for (mnemonic, xt, expected) in [
@@ -104,8 +105,15 @@ fn pointers_named_by_each_form() {
     ] {
         let op = tlbi(mnemonic, xt);
         let base = VA & !0x1f_ffff;
-        let removed = [(ASID, base), (OTHER, base), (ASID, base + 0x20_0000)]
-            .map(|(tag, va)| removes_pointer(&op, tag, Va::new(va), &pointer(Level::L3), 21));
+        let removed = [(ASID, base), (OTHER, base), (ASID, base + 0x20_0000)].map(|(tag, va)| {
+            removes_pointer(
+                &op,
+                Tag::new(MachineId::ZERO, tag),
+                Va::new(va),
+                &pointer(Level::L3),
+                21,
+            )
+        });
         assert_eq!(removed, expected, "{mnemonic}");
     }
 }
@@ -115,14 +123,14 @@ fn an_address_form_removes_pointers_of_every_level() {
     let op = tlbi("vae1is", operand(ASID, 0, VA));
     for (level, span) in [(Level::L3, 21), (Level::L2, 30), (Level::L1, 39)] {
         let va = Va::new(VA >> span << span);
-        assert!(removes_pointer(&op, ASID, va, &pointer(level), span));
+        assert!(removes_pointer(&op, TAG, va, &pointer(level), span));
     }
 }
 
 #[test]
 fn a_wrong_level_hint_removes_nothing() {
-    let page = leaf(Level::L3, Scope::Tagged(ASID));
-    let block = leaf(Level::L2, Scope::Tagged(ASID));
+    let page = leaf(Level::L3, Scope::Tagged(TAG));
+    let block = leaf(Level::L2, Scope::Tagged(TAG));
     let removed = |mnemonic, xt| {
         let op = tlbi(mnemonic, xt);
         [page, block].map(|leaf| removes(&op, &leaf, leaf.size))
@@ -147,7 +155,7 @@ fn a_range_removes_exactly_what_it_touches() {
     let op = tlbi("rvae1is", range_operand(ASID, 7, 0, VA));
     let at = |va: u64| Leaf {
         va: Va::new(va),
-        ..leaf(Level::L3, Scope::Tagged(ASID))
+        ..leaf(Level::L3, Scope::Tagged(TAG))
     };
     let last = VA + 15 * 4096;
     for (va, expected) in [
@@ -172,7 +180,7 @@ fn a_range_at_the_top_does_not_wrap_into_the_lower_half() {
     let op = tlbi("rvaae1is", range_operand(ASID, 31, 0, u64::MAX - 4095));
     let low = Leaf {
         va: Va::new(0),
-        ..leaf(Level::L3, Scope::Global)
+        ..leaf(Level::L3, Scope::Global(MachineId::ZERO))
     };
     assert!(!removes(&op, &low, PageSize::Size4K));
     let top = Leaf {
@@ -184,14 +192,14 @@ fn a_range_at_the_top_does_not_wrap_into_the_lower_half() {
 
 #[test]
 fn a_reserved_or_wrong_range_granule_removes_nothing() {
-    let page = leaf(Level::L3, Scope::Global);
+    let page = leaf(Level::L3, Scope::Global(MachineId::ZERO));
     for tg in [0, 2, 3] {
         let xt = range_operand(ASID, 31, 0, VA) & !(3 << 46) | tg << 46;
         let op = tlbi("rvaae1is", xt);
         assert!(!removes(&op, &page, page.size), "TG {tg}");
         assert!(!removes_pointer(
             &op,
-            ASID,
+            TAG,
             Va::new(VA & !0x1f_ffff),
             &pointer(Level::L3),
             21
@@ -205,7 +213,7 @@ fn one_page_of_a_group_takes_the_group_entry_but_not_its_neighbours() {
     let member = |index: u64| Leaf {
         va: Va::new((VA & !0xffff) + index * 4096),
         group: Some(PageSize::Size64K),
-        ..leaf(Level::L3, Scope::Tagged(ASID))
+        ..leaf(Level::L3, Scope::Tagged(TAG))
     };
     for index in 0..16 {
         // VA is member 5 of its group.
@@ -221,6 +229,33 @@ fn one_page_of_a_group_takes_the_group_entry_but_not_its_neighbours() {
 #[test]
 fn all_pieces_of_a_splintered_block_go() {
     let op = tlbi("vale1is", operand(ASID, 0, VA));
-    let block = leaf(Level::L2, Scope::Tagged(ASID));
+    let block = leaf(Level::L2, Scope::Tagged(TAG));
     assert!(removes(&op, &block, PageSize::Size4K));
+}
+
+#[test]
+fn another_machine_keeps_its_entries() {
+    let guest = MachineId::new(3);
+    let theirs = [
+        leaf(Level::L3, Scope::Global(guest)),
+        leaf(Level::L3, Scope::Tagged(Tag::new(guest, ASID))),
+    ];
+    for mnemonic in ["vmalle1", "aside1", "vae1", "vale1", "vaae1", "vaale1"] {
+        let here = tlbi(mnemonic, operand(ASID, 0, VA));
+        let there = Tlbi {
+            vmid: guest,
+            ..here
+        };
+        for entry in &theirs {
+            assert!(!removes(&here, entry, entry.size), "{mnemonic}");
+        }
+        assert!(removes(&there, &theirs[1], PageSize::Size4K), "{mnemonic}");
+        let tag = Tag::new(guest, ASID);
+        let va = Va::new(VA);
+        assert!(
+            !removes_pointer(&here, tag, va, &pointer(Level::L3), 21),
+            "{mnemonic}"
+        );
+    }
+    assert!(!theirs[0].scope.admits(&TAG));
 }
