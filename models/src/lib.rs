@@ -15,6 +15,7 @@
 //! sensitivity                 the interval that uncertain constants span
 //! tables                      which frames hold translation tables, and what stores to them mean
 //! counters, observer          what comes out: exact counts, and a hook for every event
+//! rules                       break-before-make and contiguous groups: what software must keep
 //! explain                     registers, instructions and walks in words
 //! system                      cores and interconnect under one profile
 //! ```
@@ -31,6 +32,7 @@ pub mod interconnect;
 pub mod memory;
 pub mod observer;
 pub mod profile;
+pub mod rules;
 pub mod sensitivity;
 pub mod system;
 pub mod tables;

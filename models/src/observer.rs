@@ -7,6 +7,8 @@ use crate::access::{Access, Translation};
 use crate::addr::{Level, Pa};
 use crate::arch::{Arch, TablePointer};
 use crate::interconnect::CoreId;
+use crate::memory::TableMemory;
+use crate::system::Barrier;
 use crate::tables::Change;
 
 /// A finished table walk.
@@ -18,6 +20,17 @@ pub struct Walk<A: Arch> {
     pub first_level: Level,
     /// How many descriptors were read.
     pub reads: usize,
+}
+
+/// A store that changed a table entry.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct TableStore {
+    /// The aligned 8-byte word.
+    pub pa: Pa,
+    /// What it held.
+    pub old: u64,
+    /// What it holds now.
+    pub new: u64,
 }
 
 /// What an invalidation removed from one core.
@@ -55,9 +68,25 @@ pub trait Observer<A: Arch> {
         let _ = (issuer, core, op, removal);
     }
 
-    /// A table entry at `pa` was changed by a store.
-    fn table_store(&mut self, core: CoreId, pa: Pa, old: u64, new: u64, change: &Change) {
-        let _ = (core, pa, old, new, change);
+    /// `core` executed a barrier.
+    fn barrier(&mut self, core: CoreId, barrier: Barrier) {
+        let _ = (core, barrier);
+    }
+
+    /// The registers that a core's translation depends on have changed to `context`.
+    fn context(&mut self, core: CoreId, context: &A::Context) {
+        let _ = (core, context);
+    }
+
+    /// A store changed a table entry; `memory` holds the new value.
+    fn table_store<M: TableMemory>(
+        &mut self,
+        core: CoreId,
+        store: &TableStore,
+        change: &Change,
+        memory: &M,
+    ) {
+        let _ = (core, store, change, memory);
     }
 }
 

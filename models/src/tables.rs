@@ -6,12 +6,13 @@
 //! or when the user half maps it as data. So table stores are counted from what software stored,
 //! never from what it says.
 //!
-//! Limits: frames are tracked in units of 4 KiB, and one frame is a table of one level. A table
-//! that two pointers share is forgotten when the first of them is cleared.
+//! Limits: frames are tracked in units of 4 KiB, and one frame is a table of one level, at one
+//! place in the address space. A table that two pointers share is forgotten when the first of them
+//! is cleared.
 
 use rustc_hash::FxHashMap;
 
-use crate::addr::{Level, Pa};
+use crate::addr::{Level, Pa, Va};
 use crate::arch::{Arch, Descriptor, Half, Root};
 use crate::counters::TableStores;
 use crate::memory::TableMemory;
@@ -38,13 +39,24 @@ pub enum ChangeKind {
     Invalid,
 }
 
-/// A classified store to a table.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub struct Change {
+/// Where a table entry stands in an address space.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub struct EntryPlace {
+    /// The root of the tree that it belongs to.
+    pub root: Pa,
     /// The half of the address space that the table serves.
     pub half: Half,
     /// The level of the table.
     pub level: Level,
+    /// The first address that the entry serves.
+    pub va: Va,
+}
+
+/// A classified store to a table.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// Where the entry stands.
+    pub place: EntryPlace,
     /// What happened to the entry.
     pub kind: ChangeKind,
     /// `Some(true)` if the store set the contiguous bit of a valid leaf, `Some(false)` if it
@@ -55,7 +67,7 @@ pub struct Change {
 impl Change {
     /// Adds the change to `stores`, which count the same half.
     pub fn count(&self, stores: &mut TableStores) {
-        let level = self.level.index();
+        let level = self.place.level.index();
         let counter = match self.kind {
             ChangeKind::InstallTable => &mut stores.install_table,
             ChangeKind::InstallLeaf => &mut stores.install_leaf,
@@ -77,31 +89,150 @@ impl Change {
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 struct Table {
     level: Level,
-    halves: Halves,
+    parts: Parts,
 }
 
-/// Which half each entry of a frame belongs to.
+/// Which addresses the words of a frame serve.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-enum Halves {
-    /// All entries belong to one half.
-    One(Half),
-    /// A root: words of the frame, first and end, that belong to each half.
+enum Parts {
+    /// All words belong to one table below a root.
+    One(Part),
+    /// A root: the words that serve each half.
     Split {
-        lower: (u16, u16),
-        upper: (u16, u16),
+        lower: Option<Part>,
+        upper: Option<Part>,
     },
 }
 
-impl Halves {
-    /// The half of the entry at `word` of the frame; `None` if it is no entry of the table.
-    fn of(self, word: u16) -> Option<Half> {
-        let within = |range: (u16, u16)| (range.0..range.1).contains(&word);
-        match self {
-            Self::One(half) => Some(half),
-            Self::Split { lower, .. } if within(lower) => Some(Half::Lower),
-            Self::Split { upper, .. } if within(upper) => Some(Half::Upper),
-            Self::Split { .. } => None,
+/// Words of a frame that belong to one tree.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+struct Part {
+    half: Half,
+    root: Pa,
+    /// First word.
+    first: u16,
+    /// One past the last word.
+    end: u16,
+    /// The first address that the first word serves.
+    va: Va,
+}
+
+impl Table {
+    /// Whether both say the same but for the root.
+    fn is_where(&self, other: &Self) -> bool {
+        match (self.parts, other.parts) {
+            (Parts::One(a), Parts::One(b)) => {
+                self.level == other.level
+                    && (a.half, a.first, a.end, a.va) == (b.half, b.first, b.end, b.va)
+            }
+            _ => self == other,
         }
+    }
+
+    /// Where the entry at `word` of the frame stands; `None` if it is no entry of the table.
+    fn place<A: Arch>(&self, context: &A::Context, word: u16) -> Option<EntryPlace> {
+        let within = |part: &Part| (part.first..part.end).contains(&word);
+        let part = match self.parts {
+            Parts::One(part) => Some(part),
+            Parts::Split { lower, upper } => {
+                let either = [lower, upper].into_iter().flatten();
+                either.into_iter().find(within)
+            }
+        }
+        .filter(within)?;
+        let span = A::span_shift(context, part.half, self.level);
+        Some(EntryPlace {
+            root: part.root,
+            half: part.half,
+            level: self.level,
+            va: offset(part.va, u64::from(word - part.first), span),
+        })
+    }
+}
+
+/// The address `entries` further than `va`, at `span` bits an entry.
+const fn offset(va: Va, entries: u64, span: u32) -> Va {
+    va.wrapping_add(entries.unbounded_shl(span))
+}
+
+/// A table and where it stands in an address space.
+#[derive(Copy, Clone, Debug)]
+struct Node {
+    table: Root,
+    /// The root of the tree.
+    root: Pa,
+    /// The first address that entry 0 serves (or would: the lower half of a root that serves both
+    /// halves counts from 0, the upper one up to the top).
+    va: Va,
+}
+
+impl Node {
+    /// A root as a node.
+    fn root<A: Arch>(context: &A::Context, root: &Root) -> Self {
+        let span = A::span_shift(context, root.half, root.level);
+        let va = match root.half {
+            Half::Lower => Va::new(0),
+            Half::Upper => Va::new(0_u64.wrapping_sub((root.end as u64).unbounded_shl(span))),
+        };
+        Self {
+            table: *root,
+            root: root.base,
+            va,
+        }
+    }
+
+    /// The frames that its entries are in, each with the part of it that they take.
+    fn frames<A: Arch>(&self, context: &A::Context) -> impl Iterator<Item = (u64, Part)> + use<A> {
+        let Self { table, root, va } = *self;
+        let span = A::span_shift(context, table.half, table.level);
+        let mut entry = table.first;
+        std::iter::from_fn(move || {
+            if entry >= table.end {
+                return None;
+            }
+            let at = table.base.wrapping_add(entry as u64 * 8);
+            let first = word_of(at);
+            let words = (table.end - entry).min(usize::from(WORDS - first));
+            let part = Part {
+                half: table.half,
+                root,
+                first,
+                #[expect(clippy::cast_possible_truncation, reason = "at most 512")]
+                end: first + words as u16,
+                va: offset(va, entry as u64, span),
+            };
+            entry += words;
+            Some((at.raw() >> FRAME_SHIFT, part))
+        })
+    }
+
+    /// The table at `base` that `entry` points to.
+    fn child<A: Arch>(&self, context: &A::Context, entry: usize, base: Pa) -> Option<Self> {
+        let parent = &self.table;
+        let span = A::span_shift(context, parent.half, parent.level);
+        let place = EntryPlace {
+            root: self.root,
+            half: parent.half,
+            level: parent.level,
+            va: offset(self.va, entry as u64, span),
+        };
+        Self::below::<A>(context, &place, base)
+    }
+
+    /// The table at `base` that the entry at `place` points to; `None` below the last level.
+    fn below<A: Arch>(context: &A::Context, place: &EntryPlace, base: Pa) -> Option<Self> {
+        let level = place.level.next()?;
+        Some(Self {
+            table: Root {
+                base,
+                level,
+                first: 0,
+                end: entries_per_table::<A>(context, place.half, level),
+                half: place.half,
+            },
+            root: place.root,
+            va: place.va,
+        })
     }
 }
 
@@ -154,9 +285,10 @@ impl Tables {
     /// Makes the roots that `context` can reach known, and every table below a root that was not.
     pub fn add_roots<A: Arch>(&mut self, context: &A::Context, memory: &impl TableMemory) {
         for root in A::roots(context).into_iter().flatten() {
-            let fresh = self.add_root(&root);
+            let node = Node::root::<A>(context, &root);
+            let fresh = self.add_root::<A>(context, &node);
             if fresh {
-                self.scan::<A>(context, &root, memory);
+                self.scan::<A>(context, &node, memory);
             }
         }
     }
@@ -172,45 +304,49 @@ impl Tables {
         memory: &impl TableMemory,
     ) -> Option<Change> {
         let table = *self.known.get(&(pa.raw() >> FRAME_SHIFT))?;
-        let half = table.halves.of(word_of(pa))?;
-        let level = table.level;
-        let before = A::descriptor(context, half, level, old);
-        let after = A::descriptor(context, half, level, new);
+        let place = table.place::<A>(context, word_of(pa))?;
+        let before = A::descriptor(context, place.half, place.level, old);
+        let after = A::descriptor(context, place.half, place.level, new);
         let change = Change {
-            half,
-            level,
+            place,
             kind: kind_of(before, after),
             contiguous: contiguous_change(before, after),
         };
-        self.learn::<A>(context, &change, before, after, memory);
+        self.learn::<A>(context, &place, before, after, memory);
         Some(change)
+    }
+
+    /// Where the aligned 8-byte word at `pa` stands, if it is an entry of a known table.
+    #[must_use]
+    pub fn place<A: Arch>(&self, context: &A::Context, pa: Pa) -> Option<EntryPlace> {
+        let table = self.known.get(&(pa.raw() >> FRAME_SHIFT))?;
+        table.place::<A>(context, word_of(pa))
     }
 
     fn learn<A: Arch>(
         &mut self,
         context: &A::Context,
-        change: &Change,
+        place: &EntryPlace,
         before: Descriptor,
         after: Descriptor,
         memory: &impl TableMemory,
     ) {
         if let Descriptor::Table(child) = before
             && after != before
-            && let Some(level) = change.level.next()
+            && let Some(old) = Node::below::<A>(context, place, child)
         {
-            let entries = entries_per_table::<A>(context, change.half, level);
-            self.forget(child, frames_of(entries));
+            self.forget(child, frames_of(old.table.end));
         }
         match after {
             Descriptor::Table(child) if after != before => {
-                if let Some(level) = change.level.next() {
-                    self.add_tree::<A>(context, change.half, level, child, memory);
+                if let Some(node) = Node::below::<A>(context, place, child) {
+                    self.add_tree::<A>(context, &node, memory);
                 }
             }
             // User data in a frame means that its life as a table is over. The kernel half maps
             // all memory, tables included, and says nothing.
             Descriptor::Leaf { pa, size, .. }
-                if change.half == Half::Lower && size.shift() == FRAME_SHIFT =>
+                if place.half == Half::Lower && size.shift() == FRAME_SHIFT =>
             {
                 self.forget(pa, 1);
             }
@@ -218,103 +354,75 @@ impl Tables {
         }
     }
 
-    /// Makes the table at `base` and, if it was unknown, those below it known.
-    fn add_tree<A: Arch>(
-        &mut self,
-        context: &A::Context,
-        half: Half,
-        level: Level,
-        base: Pa,
-        memory: &impl TableMemory,
-    ) {
-        let entries = entries_per_table::<A>(context, half, level);
-        let fresh = self.add_frames(
-            base,
-            entries,
-            Table {
-                level,
-                halves: Halves::One(half),
-            },
-        );
-        if fresh && level != Level::L3 {
-            let table = Root {
-                base,
-                level,
-                first: 0,
-                end: entries,
-                half,
-            };
-            self.scan::<A>(context, &table, memory);
+    /// Makes a table below a root and, if it was unknown, those below it known.
+    fn add_tree<A: Arch>(&mut self, context: &A::Context, node: &Node, memory: &impl TableMemory) {
+        let fresh = self.add_frames::<A>(context, node);
+        if fresh && node.table.level != Level::L3 {
+            self.scan::<A>(context, node, memory);
         }
     }
 
     /// Reads the entries of a table and adds the tables they point to.
-    fn scan<A: Arch>(&mut self, context: &A::Context, table: &Root, memory: &impl TableMemory) {
-        let Some(below) = table.level.next() else {
+    fn scan<A: Arch>(&mut self, context: &A::Context, node: &Node, memory: &impl TableMemory) {
+        let table = &node.table;
+        if table.level == Level::L3 {
             return;
-        };
+        }
         for entry in table.first..table.end {
             let at = table.base.wrapping_add(entry as u64 * 8);
             let Some(raw) = memory.read_descriptor(at) else {
                 continue;
             };
-            if let Descriptor::Table(child) = A::descriptor(context, table.half, table.level, raw) {
-                self.add_tree::<A>(context, table.half, below, child, memory);
+            if let Descriptor::Table(base) = A::descriptor(context, table.half, table.level, raw)
+                && let Some(child) = node.child::<A>(context, entry, base)
+            {
+                self.add_tree::<A>(context, &child, memory);
             }
         }
     }
 
     /// Adds the frames of a table; whether the first of them was unknown or of another kind.
-    fn add_frames(&mut self, base: Pa, entries: usize, table: Table) -> bool {
-        let first = base.raw() >> FRAME_SHIFT;
+    ///
+    /// A table that was known elsewhere in the address space is looked at again: it has moved
+    /// with all that is below it. One that another root shares is not.
+    fn add_frames<A: Arch>(&mut self, context: &A::Context, node: &Node) -> bool {
         let mut fresh = false;
-        for frame in first..first.saturating_add(frames_of(entries)) {
+        for (frame, part) in node.frames::<A>(context) {
+            let table = Table {
+                level: node.table.level,
+                parts: Parts::One(part),
+            };
             let previous = self.known.insert(frame, table);
-            fresh |= previous.is_none_or(|old| old.level != table.level);
+            fresh |= previous.is_none_or(|old| !old.is_where(&table));
             self.set_bit(frame, true);
         }
         fresh
     }
 
     /// Adds a root, which may be one part of a frame; whether that part was unknown.
-    fn add_root(&mut self, root: &Root) -> bool {
+    fn add_root<A: Arch>(&mut self, context: &A::Context, node: &Node) -> bool {
         let mut fresh = false;
-        let mut entry = root.first;
-        while entry < root.end {
-            let at = root.base.wrapping_add(entry as u64 * 8);
-            let frame = at.raw() >> FRAME_SHIFT;
-            let first = word_of(at);
-            let rest = root.end - entry;
-            let in_frame = rest.min(usize::from(WORDS - first));
-            #[expect(clippy::cast_possible_truncation, reason = "at most 512")]
-            let range = (first, first + in_frame as u16);
-            fresh |= self.add_root_part(frame, root, range);
-            entry += in_frame;
+        for (frame, part) in node.frames::<A>(context) {
+            let (mut lower, mut upper) = match self.known.get(&frame) {
+                Some(Table {
+                    level,
+                    parts: Parts::Split { lower, upper },
+                }) if *level == node.table.level => (*lower, *upper),
+                _ => (None, None),
+            };
+            let mine = match part.half {
+                Half::Lower => &mut lower,
+                Half::Upper => &mut upper,
+            };
+            fresh |= *mine != Some(part);
+            *mine = Some(part);
+            let table = Table {
+                level: node.table.level,
+                parts: Parts::Split { lower, upper },
+            };
+            self.known.insert(frame, table);
+            self.set_bit(frame, true);
         }
-        fresh
-    }
-
-    fn add_root_part(&mut self, frame: u64, root: &Root, range: (u16, u16)) -> bool {
-        let none = (0, 0);
-        let (mut lower, mut upper) = match self.known.get(&frame) {
-            Some(Table {
-                level,
-                halves: Halves::Split { lower, upper },
-            }) if *level == root.level => (*lower, *upper),
-            _ => (none, none),
-        };
-        let mine = match root.half {
-            Half::Lower => &mut lower,
-            Half::Upper => &mut upper,
-        };
-        let fresh = *mine != range;
-        *mine = range;
-        let table = Table {
-            level: root.level,
-            halves: Halves::Split { lower, upper },
-        };
-        self.known.insert(frame, table);
-        self.set_bit(frame, true);
         fresh
     }
 

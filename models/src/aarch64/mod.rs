@@ -20,6 +20,7 @@ mod geometry;
 mod maintenance;
 mod permission;
 mod registers;
+mod rules;
 mod tlbi;
 mod walk;
 

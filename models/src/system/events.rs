@@ -187,6 +187,7 @@ impl<A: Arch, O: Observer<A>> System<A, O> {
     /// Executes a barrier. A DSB that waits for loads and stores and reaches beyond the core
     /// completes the core's broadcasts, and waits for them.
     pub fn barrier(&mut self, core: CoreId, barrier: Barrier) {
+        self.observer.barrier(core, barrier);
         let state = &mut self.cores[core.index()];
         let counts = &mut state.counters.barriers;
         let (counter, operation) = match barrier {

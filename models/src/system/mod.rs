@@ -26,7 +26,7 @@ use crate::cost::{Attribution, Category, Cycles, Ledger, Operation};
 use crate::counters::Counters;
 use crate::interconnect::Dvm;
 use crate::memory::TableMemory;
-use crate::observer::Observer;
+use crate::observer::{Observer, TableStore};
 use crate::profile::{Profile, ProfileError};
 use crate::tables::Tables;
 
@@ -177,11 +177,12 @@ impl<A: Arch, O: Observer<A>> System<A, O> {
     /// writes are charged by [`System::context_write`], and what a write removes comes as
     /// [`System::invalidate`].
     pub fn set_context(&mut self, core: CoreId, context: A::Context, memory: &impl TableMemory) {
-        let core = &mut self.cores[core.index()];
-        if A::roots(&core.context) != A::roots(&context) {
+        let state = &mut self.cores[core.index()];
+        if A::roots(&state.context) != A::roots(&context) {
             self.tables.add_roots::<A>(&context, memory);
         }
-        core.set_context(context);
+        self.observer.context(core, &context);
+        state.set_context(context);
     }
 
     /// The registers that a core's translation depends on.
@@ -259,8 +260,9 @@ impl<A: Arch, O: Observer<A>> System<A, O> {
         let state = &mut self.cores[core.index()];
         let change = self.tables.store::<A>(&state.context, pa, old, new, memory);
         if let Some(change) = change {
-            change.count(state.counters.tables_mut(change.half));
-            self.observer.table_store(core, pa, old, new, &change);
+            change.count(state.counters.tables_mut(change.place.half));
+            let store = TableStore { pa, old, new };
+            self.observer.table_store(core, &store, &change, memory);
         }
     }
 
