@@ -42,7 +42,7 @@ impl fmt::Display for Asid {
 }
 
 /// What entries of the EL1&0 regime are tagged with (Arm ARM R_NWYRD).
-#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Tag {
     vmid: MachineId,
     asid: Asid,
@@ -65,6 +65,19 @@ impl Tag {
     #[must_use]
     pub const fn vmid(self) -> MachineId {
         self.vmid
+    }
+}
+
+impl fmt::Debug for Tag {
+    /// The ASID, and the VMID where there is one: reports of systems without virtual machines do
+    /// not mention them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.asid, f)?;
+        if self.vmid == MachineId::ZERO {
+            Ok(())
+        } else {
+            write!(f, " of VMID {}", self.vmid)
+        }
     }
 }
 

@@ -171,7 +171,7 @@ fn describe<A: Explain>(leaf: &Leaf<A>) -> String {
         format!(", in a contiguous group of {size}")
     });
     let scope = match leaf.scope {
-        crate::arch::Scope::Global => "global".to_owned(),
+        crate::arch::Scope::Global(_) => "global".to_owned(),
         crate::arch::Scope::Tagged(tag) => format!("address space {tag:?}"),
     };
     format!(
