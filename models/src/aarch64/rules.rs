@@ -4,7 +4,7 @@ use super::Aarch64;
 use super::Context;
 use super::descriptor::{Attrs, Entry, LeafBits, Permissions, TableAttrs};
 use super::geometry::Format;
-use super::registers::{Asid, Sctlr, Tcr};
+use super::registers::{Sctlr, Tag, Tcr};
 use crate::arch::{Leaf, Scope, TablePointer};
 use crate::rules::history::Cacheable;
 use crate::rules::{BbmLevel, Reason, TableRules};
@@ -24,7 +24,7 @@ impl TableRules for Aarch64 {
         context: &Context,
         place: &EntryPlace,
         raw: u64,
-        tag: Asid,
+        tag: Tag,
     ) -> Option<Cacheable<Self>> {
         let format = Format::new(context, place.half);
         let raw = value(context, raw);
@@ -48,7 +48,7 @@ impl TableRules for Aarch64 {
                 let scope = if bits.contains(LeafBits::NOT_GLOBAL) {
                     Scope::Tagged(tag)
                 } else {
-                    Scope::Global
+                    Scope::Global(tag.vmid())
                 };
                 leaf(context, &format, place, raw, scope).map(Cacheable::Leaf)
             }
@@ -108,7 +108,7 @@ fn leaf(
     format: &Format,
     place: &EntryPlace,
     raw: u64,
-    scope: Scope<Asid>,
+    scope: Scope<Tag>,
 ) -> Option<Leaf<Aarch64>> {
     let Entry::Leaf(pa, size, bits) = format.decode(place.level, raw) else {
         return None;
@@ -134,9 +134,11 @@ fn leaf_break(
     bbm: BbmLevel,
 ) -> Option<Reason> {
     let format = Format::new(context, place.half);
+    // The scope is compared as bits, below.
+    let any = Scope::Global(context.vmid);
     let (a, b) = (
-        leaf(context, &format, place, old, Scope::Global)?,
-        leaf(context, &format, place, new, Scope::Global)?,
+        leaf(context, &format, place, old, any)?,
+        leaf(context, &format, place, new, any)?,
     );
     let writable = |leaf: &Leaf<Aarch64>| leaf.attrs.permissions.contains(Permissions::WRITE);
     let global = |raw| !LeafBits::from_bits_truncate(raw).contains(LeafBits::NOT_GLOBAL);
