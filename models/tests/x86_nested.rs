@@ -238,7 +238,7 @@ impl Case {
         if !(read || write || execute || user) {
             return Some(false);
         }
-        let malformed = write && !read || !read && !self.execute_only;
+        let malformed = !read && (write || !self.execute_only);
         malformed.then_some(true)
     }
 
