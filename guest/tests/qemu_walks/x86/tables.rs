@@ -18,8 +18,8 @@ pub const ARENA: u64 = 64 << 10;
 /// The pages of an arena by the height of their level: from the first to before the last.
 const PAGES: [(u64, u64); 5] = [(11, 16), (8, 11), (5, 8), (2, 5), (0, 2)];
 
-/// Where the playground lies: eight pages of 2 MiB.
-pub const PLAYGROUND: u64 = 0xe00_0000;
+/// Where the playground lies: eight pages of 2 MiB, well below what firmware uses at the end of RAM.
+pub const PLAYGROUND: u64 = 0xa00_0000;
 /// Its size in bytes.
 pub const PLAYGROUND_SIZE: u64 = 16 << 20;
 
