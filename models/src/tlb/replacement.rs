@@ -74,7 +74,7 @@ impl Order {
                 while node > 1 {
                     let parent = node / 2;
                     // Away from the child that was used: right (1) after the left (even) one.
-                    let away = u64::from(node % 2 == 0);
+                    let away = u64::from(node.is_multiple_of(2));
                     *word = *word & !(1 << parent) | away << parent;
                     node = parent;
                 }
@@ -204,9 +204,9 @@ mod tests {
         let mut order = Order::new(Replacement::Lru, 0, 1, ways, 8);
         let mut stamps = vec![0; ways];
         let mut random = Order::new(Replacement::Random, 5, 1, ways, 8);
-        for slot in 0..ways {
+        for (slot, stamp) in stamps.iter_mut().enumerate() {
             now += 1;
-            stamps[slot] = now;
+            *stamp = now;
             order.touch(0, 0, slot);
         }
         for _ in 0..1000 {
