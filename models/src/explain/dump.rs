@@ -491,7 +491,7 @@ mod tests {
         for index in 0..16 {
             memory.write(
                 Pa::new(0x3000 + index * 8),
-                0x8000_0000 + index * 0x1000 | PAGE | 1 << 52,
+                (0x8000_0000 + index * 0x1000) | PAGE | 1 << 52,
             );
         }
         let dumped = dump::<Aarch64, _>(&arm(), &memory, LIMITS);

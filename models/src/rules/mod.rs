@@ -264,7 +264,7 @@ impl<A: TableRules> BreakChecker<A> {
 fn tag_of<A: Arch>(context: &A::Context, half: Half) -> Option<A::Tag> {
     let va = match half {
         Half::Lower => Va::new(0),
-        Half::Upper => Va::new(u64::MAX & !0xfff),
+        Half::Upper => Va::new(!0xfff),
     };
     let access = Access::new(va, AccessKind::Load, Privilege::Supervisor);
     match A::before_lookup(context, &access) {
