@@ -167,6 +167,7 @@ fn an_elf_core_brings_its_registers() {
     let path = path.to_str().unwrap();
     let it = json(&["walk", "0x123456789abc", "--image", path]);
     assert_eq!(it["arch"], "x86_64");
+    assert_eq!(it["steps"][0]["index_high"], 47);
     assert_eq!(it["assumed"], serde_json::json!(["EFER = 0xd01"]));
     assert_eq!(it["outcomes"][1]["pa"], 0xabcd_eabc_u64);
     // The next page has no entry.

@@ -20,7 +20,7 @@ use super::registers::{ArchName, Given};
 #[derive(Debug, Error)]
 pub enum ImageError {
     /// The file cannot be opened or mapped.
-    #[error("cannot be read: {0}")]
+    #[error("cannot be read")]
     Io(#[from] std::io::Error),
     /// It is empty.
     #[error("is empty: expected a memory image")]

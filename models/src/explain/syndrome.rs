@@ -193,7 +193,7 @@ fn immediate(raw: u64, class: u64) -> (Vec<Field>, String) {
     let text = format!("{mnemonic} #{:#x}", extract(raw, 15, 0));
     let meaning = match (class, extract(raw, 15, 0)) {
         // The immediates that Linux gives a meaning (arch/arm64 brk-imm).
-        (0x3c, 0x004 | 0x005 | 0x006) => "Linux: kprobe or uprobe",
+        (0x3c, 0x004..=0x006) => "Linux: kprobe or uprobe",
         (0x3c, 0x100) => "Linux: fault brk",
         (0x3c, 0x400 | 0x401) => "Linux: kgdb",
         (0x3c, 0x800) => "Linux: BUG or WARN",
@@ -205,8 +205,11 @@ fn immediate(raw: u64, class: u64) -> (Vec<Field>, String) {
     (vec![Field::of(raw, "imm16", 15, 0, |_| meaning)], text)
 }
 
-/// Registers that traps of memory management are about: (op0, op1, CRn, CRm, op2).
-const REGISTERS: [((u64, u64, u64, u64, u64), &str); 26] = [
+/// op0, op1, CRn, CRm and op2 of a system register.
+type Encoding = (u64, u64, u64, u64, u64);
+
+/// Registers that traps of memory management are about.
+const REGISTERS: [(Encoding, &str); 26] = [
     ((3, 0, 1, 0, 0), "SCTLR_EL1"),
     ((3, 0, 1, 0, 1), "ACTLR_EL1"),
     ((3, 0, 1, 0, 2), "CPACR_EL1"),

@@ -228,7 +228,15 @@ fn steps<A: Explain>(
         .flatten()
         .find(|it| it.half == half);
     let mut base = root.map_or(0, |it| it.base.raw());
-    let mut width = root.map_or(9, |it| it.end.trailing_zeros().max(1));
+    // The two halves of an x86 root share a table: the index has the bits of both.
+    let entries = A::roots(context)
+        .into_iter()
+        .flatten()
+        .filter(|it| root.is_some_and(|root| it.base == root.base && it.first == root.end))
+        .chain(root)
+        .map(|it| it.end)
+        .max();
+    let mut width = entries.map_or(9, |it| it.trailing_zeros().max(1));
     let mut out = Vec::new();
     for (step, next) in seen {
         let low = A::span_shift(context, half, step.level);
