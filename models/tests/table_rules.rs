@@ -86,7 +86,7 @@ impl Machine {
 
 /// VALE1IS for page `n` of space 1.
 fn vale1is(n: u64) -> Tlbi {
-    tlbi(3, 5, (VA >> 12) + n | 1 << 48)
+    tlbi(3, 5, ((VA >> 12) + n) | 1 << 48)
 }
 
 fn page(n: u64) -> u64 {
