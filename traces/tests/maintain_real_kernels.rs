@@ -6,6 +6,8 @@
 //! address. And what a real kernel issues has to be enough for any machine, so it is also run
 //! under a TLB that never evicts.
 //!
+//! The same stores, TLBIs and barriers must also keep the architecture's rules for changing tables.
+//!
 //! Set `MMUSCOPE_RECORDINGS` to a directory to run over more recordings.
 
 #![allow(clippy::print_stdout, reason = "the test reports what it compared")]
@@ -17,6 +19,7 @@ use std::path::Path;
 use common::{name, recordings};
 use mmuscope_models::counters::Counters;
 use mmuscope_models::profile::Profile;
+use mmuscope_models::rules::{BbmLevel, BreakChecker};
 use mmuscope_models::system::{CoreId, System, TranslationMode};
 use mmuscope_models::{aarch64::Aarch64, x86::X86_64};
 use mmuscope_traces::recording::{Event, Isa, RecordedArch, Recording, Replay};
@@ -124,4 +127,44 @@ fn a_kernel_without_maintenance_is_caught() {
     });
     println!("{} of {} accesses wrong", tally.wrong.len(), tally.equal);
     assert!(!tally.wrong.is_empty());
+}
+
+/// What the rules say of a recording, and how many values may still be cached at its end.
+fn judge(path: &Path, keep: impl Fn(&Event) -> bool) -> (Vec<String>, u64, usize) {
+    let profile = Profile::builtin("cortex-a76").unwrap();
+    let checker = BreakChecker::new(2, BbmLevel::Level0);
+    let system = System::<Aarch64, _>::new(&profile, 2, checker).unwrap();
+    let mut replay = Replay::new(system);
+    for record in mmuscope_traces::open::<Recording>(path).unwrap() {
+        let record = record.unwrap();
+        if keep(&record.event) {
+            replay.step(&record).unwrap();
+        }
+    }
+    let checker = replay.system().observer();
+    let found = checker.violations().iter().map(ToString::to_string);
+    (found.collect(), checker.count(), checker.outstanding())
+}
+
+#[test]
+fn real_kernels_break_before_they_make() {
+    let arm = |path: &&std::path::PathBuf| common::isa(path) == Isa::Aarch64;
+    for path in recordings().iter().filter(arm) {
+        let (found, count, outstanding) = judge(path, |_| true);
+        println!(
+            "{:42} {count} violations, {outstanding} old values at the end",
+            name(path)
+        );
+        assert_eq!(count, 0, "{}: {found:#?}", name(path));
+    }
+}
+
+/// The checker notices missing maintenance: copies on write put new pages in the place of old
+/// ones.
+#[test]
+fn copies_on_write_without_maintenance_break_the_rules() {
+    let path = common::data().join("arm64-6.12-n1-never.fork4M.trc.zst");
+    let (found, count, _) = judge(&path, |event| !matches!(event, Event::Tlbi(_)));
+    println!("{count} violations; the first: {found:?}");
+    assert!(count > 0);
 }
