@@ -240,16 +240,14 @@ fn a_recording_is_walked_at_a_moment() {
         "/../traces/tests/data/linux/arm64-6.12-n1-64K.mprotect16.trc.zst"
     );
     let it = mmuscope_traces::open::<mmuscope_traces::recording::Recording>(path.as_ref()).unwrap();
-    let mut index = 0_u64;
     let mut found = None;
-    for record in it {
+    for (index, record) in it.enumerate() {
         if let mmuscope_traces::recording::Event::Load(load) = record.unwrap().event
             && load.va.raw() >> 55 == 0
         {
             found = Some((index, load.va.raw(), load.pa.raw()));
             break;
         }
-        index += 1;
     }
     let (at, va, pa) = found.unwrap();
     let (at, va) = (at.to_string(), format!("{va:#x}"));
