@@ -75,6 +75,43 @@ fn two_runs_give_the_same_bytes_whatever_the_number_of_jobs() {
 }
 
 #[test]
+fn the_page_and_the_markdown_have_what_the_text_says() {
+    let folder = TempDir::new().unwrap();
+    let [html, md] = ["report.html", "report.md"].map(|it| folder.path().join(it));
+    let text = compared(&[
+        "--html",
+        html.to_str().unwrap(),
+        "--md",
+        md.to_str().unwrap(),
+    ]);
+    let said = text.lines().find(|it| it.ends_with("faster than pte."));
+    let [html, md] = [html, md].map(|it| fs::read_to_string(it).unwrap());
+    for other in [&html, &md] {
+        assert_has(
+            other,
+            &[
+                said.unwrap(),
+                "CR3",
+                "--on cortex-a76,skylake-sp --base level=pte",
+            ],
+        );
+    }
+}
+
+#[test]
+fn the_command_in_a_page_makes_the_same_report_again() {
+    let page = compared(&["--html", "-", "--set", "cost.cycles.integer=0.5"]);
+    let (_, command) = page.split_once("To see the same again: mmuscope ").unwrap();
+    let (command, _) = command.split_once("</p>").unwrap();
+    let mut words: Vec<_> = command.split(' ').collect();
+    words.extend(["--html", "-"]);
+    assert!(
+        printed(&words) == page,
+        "another page comes from `{command}`"
+    );
+}
+
+#[test]
 fn csv_has_a_row_for_each_run() {
     let text = compared(&["--csv", "-"]);
     let mut reader = csv::Reader::from_reader(text.as_bytes());

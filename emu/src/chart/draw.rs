@@ -2,9 +2,10 @@
 
 use maud::{Markup, html};
 
+use super::bars::BarDrawing;
 use super::scale::{Fitted, Tick};
 use super::style::{DASHES, LOOKS};
-use super::{Figure, Mark, Series, SeriesKind};
+use super::{Figure, Mark, Panel, Series, SeriesKind};
 
 /// Width of a drawing in its own units. Narrow, so that its text is still readable on a phone.
 pub(super) const WIDTH: f64 = 560.0;
@@ -18,6 +19,37 @@ const LEGEND_ROW: f64 = 22.0;
 const LEGEND_COLUMNS: usize = 2;
 /// Labels of marks stand in so many rows in turn: neighbours would cover each other.
 const MARK_ROWS: usize = 2;
+
+/// A figure of either kind, with its places.
+pub(super) enum Drawn<'a> {
+    Plot(Drawing<'a>),
+    Bars(BarDrawing<'a>),
+}
+
+impl<'a> Drawn<'a> {
+    pub(super) fn new(panel: &'a Panel) -> Self {
+        match panel {
+            Panel::Plot(figure) => Self::Plot(Drawing::new(figure)),
+            Panel::Bars(bars) => Self::Bars(BarDrawing::new(bars)),
+        }
+    }
+
+    /// Height of the drawing in its own units.
+    pub(super) fn height(&self) -> f64 {
+        match self {
+            Self::Plot(it) => it.height(),
+            Self::Bars(it) => it.height(),
+        }
+    }
+
+    /// The elements, with the upper left corner at (0, `top`).
+    pub(super) fn elements(&self, top: f64) -> Markup {
+        match self {
+            Self::Plot(it) => it.elements(top),
+            Self::Bars(it) => it.elements(top),
+        }
+    }
+}
 
 /// A figure with its places.
 pub(super) struct Drawing<'a> {
@@ -175,6 +207,6 @@ fn row(place: f64) -> f64 {
 
 /// A small number of rows or columns.
 #[expect(clippy::cast_precision_loss, reason = "a handful")]
-fn count(number: usize) -> f64 {
+pub(super) fn count(number: usize) -> f64 {
     number as f64
 }

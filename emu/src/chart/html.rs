@@ -2,9 +2,9 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::draw::{Drawing, WIDTH};
+use super::draw::{Drawn, WIDTH};
 use super::style::{FIGURE, PAGE};
-use super::{Exporter, Figure, Sheet, Table};
+use super::{Exporter, Panel, Sheet, Table};
 
 /// One self-contained HTML page.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
@@ -33,19 +33,24 @@ impl Exporter for Html {
     }
 }
 
-fn one(figure: &Figure) -> Markup {
-    let drawing = Drawing::new(figure);
+fn one(panel: &Panel) -> Markup {
+    let drawing = Drawn::new(panel);
+    let (title, words, numbers): (_, &[String], _) = match panel {
+        Panel::Plot(it) => (&it.title, &[], &it.table),
+        Panel::Bars(it) => (&it.title, &it.words, &it.table),
+    };
     let height = drawing.height();
     html! {
         figure {
             svg.chart xmlns="http://www.w3.org/2000/svg" role="img"
-                viewBox=(format!("0 0 {WIDTH:.0} {height:.0}")) aria-label=(figure.title) {
+                viewBox=(format!("0 0 {WIDTH:.0} {height:.0}")) aria-label=(title) {
                 (drawing.elements(0.0))
             }
             figcaption {
+                @for sentence in words { p { (sentence) } }
                 details open {
                     summary { "Numbers" }
-                    div.scroll { (table(&figure.table)) }
+                    div.scroll { (table(numbers)) }
                 }
             }
         }

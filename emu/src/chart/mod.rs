@@ -6,11 +6,13 @@
 //! too, so that they can be told apart without colour.
 //!
 //! ```text
+//! bars    bars beside each other as SVG elements
 //! scale   values to places, and where the ticks are
 //! draw    one figure as SVG elements
 //! style   the style sheet that both formats carry
 //! ```
 
+mod bars;
 mod draw;
 mod html;
 mod scale;
@@ -35,9 +37,55 @@ pub struct Sheet {
     /// A sentence or two for the reader who knows nothing yet.
     pub lead: String,
     /// The figures, in the order in which they are read.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<Panel>,
     /// What the figures rest on, one sentence each.
     pub notes: Vec<String>,
+}
+
+/// A figure of either kind.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Panel {
+    /// Series over two axes.
+    Plot(Figure),
+    /// Bars from the left.
+    Bars(Bars),
+}
+
+/// Quantities as bars from the left, one below the other.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Bars {
+    /// What is seen.
+    pub title: String,
+    /// What is to be known beside it, in one line.
+    pub caption: String,
+    /// The axis to the right.
+    pub axis: Axis,
+    /// The bars, from the top.
+    pub bars: Vec<Bar>,
+    /// Names of the parts that bars are made of; none if all bars are whole.
+    pub parts: Vec<String>,
+    /// What the diamonds are that stand on bars, if any do.
+    pub mark: Option<String>,
+    /// What the figure says, one sentence each.
+    pub words: Vec<String>,
+    /// The numbers.
+    pub table: Table,
+}
+
+/// One bar.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Bar {
+    /// Its name.
+    pub name: String,
+    /// Its parts from the left: which one it is (an index into [`Bars::parts`]) and how long. On a
+    /// logarithmic scale only a bar of one part means anything.
+    pub parts: Vec<(usize, f64)>,
+    /// What is written behind it.
+    pub label: String,
+    /// How far its end may be off: drawn as a whisker.
+    pub interval: Option<(f64, f64)>,
+    /// A value of another origin to compare with: drawn as a diamond.
+    pub mark: Option<f64>,
 }
 
 /// Series over two axes.

@@ -143,6 +143,11 @@ fn whole(exponent: f64) -> i32 {
 }
 
 fn plain(value: f64) -> String {
+    // From where a prefix is used, and what it stands for.
+    let prefixes = [("G", 1e9, 1e9), ("M", 1e6, 1e6), ("k", 1e4, 1e3)];
+    if let Some((name, _, unit)) = prefixes.into_iter().find(|it| value >= it.1) {
+        return format!("{:.0}{name}", value / unit);
+    }
     let decimals = if value < 0.095 {
         2
     } else if value < 0.95 {

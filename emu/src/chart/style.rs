@@ -25,6 +25,12 @@ background:var(--paper);font-family:system-ui,sans-serif}\
 .chart .dot{stroke-width:2;fill:var(--paper)}\
 .chart .c0{stroke:var(--s0)}.chart .c1{stroke:var(--s1)}.chart .c2{stroke:var(--s2)}\
 .chart .c3{stroke:var(--s3)}.chart .c4{stroke:var(--s4)}.chart .c5{stroke:var(--s5)}\
+.chart .f0{fill:var(--s0)}.chart .f1{fill:var(--s1)}.chart .f2{fill:var(--s2)}\
+.chart .f3{fill:var(--s3)}.chart .f4{fill:var(--s4)}.chart .f5{fill:var(--s5)}\
+.chart .bar{stroke:var(--paper);stroke-width:1}\
+.chart .whisker{stroke:var(--ink);stroke-width:1.5;fill:none}\
+.chart .diamond{stroke:var(--paper);stroke-width:1;fill:var(--ink)}\
+.chart .inside{fill:var(--paper);font-size:11px}\
 @media(max-width:480px){.chart text{font-size:17px}.chart .title{font-size:19px}\
 .chart .quiet{font-size:15px}}";
 

@@ -2,7 +2,7 @@
 
 use maud::{PreEscaped, html};
 
-use super::draw::{Drawing, WIDTH};
+use super::draw::{Drawn, WIDTH};
 use super::style::FIGURE;
 use super::{Exporter, Sheet};
 
@@ -15,7 +15,7 @@ pub struct Svg;
 
 impl Exporter for Svg {
     fn export(&self, sheet: &Sheet) -> String {
-        let drawings: Vec<_> = sheet.figures.iter().map(Drawing::new).collect();
+        let drawings: Vec<_> = sheet.figures.iter().map(Drawn::new).collect();
         let mut height = 0.0;
         let mut placed = Vec::new();
         for drawing in &drawings {

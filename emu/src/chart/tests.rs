@@ -43,7 +43,7 @@ fn sheet() -> Sheet {
     Sheet {
         title: "Title".to_owned(),
         lead: "Lead.".to_owned(),
-        figures: vec![figure(), figure()],
+        figures: vec![Panel::Plot(figure()), Panel::Plot(figure())],
         notes: vec!["Note.".to_owned()],
     }
 }
@@ -111,10 +111,109 @@ fn a_sheet_gives_the_same_text_each_time_and_an_empty_one_gives_some() {
     let mut empty = figure();
     empty.series.clear();
     let sheet = Sheet {
-        figures: vec![empty],
+        figures: vec![Panel::Plot(empty)],
         ..Sheet::default()
     };
     assert_balanced(&Svg.export(&sheet));
+}
+
+fn bars() -> Bars {
+    let bar = |name: &str, parts: &[(usize, f64)]| Bar {
+        name: name.to_owned(),
+        parts: parts.to_vec(),
+        label: "12".to_owned(),
+        interval: None,
+        mark: None,
+    };
+    Bars {
+        title: "Shares".to_owned(),
+        caption: "a <caption>".to_owned(),
+        axis: Axis {
+            label: "per cent".to_owned(),
+            scale: Scale::Linear,
+        },
+        bars: vec![
+            bar("pte", &[(0, 75.0), (1, 25.0)]),
+            bar("pud", &[(1, 100.0)]),
+        ],
+        parts: vec!["data".to_owned(), "walk".to_owned()],
+        mark: None,
+        words: vec!["A sentence.".to_owned()],
+        table: Table::default(),
+    }
+}
+
+fn one(bars: Bars) -> Sheet {
+    Sheet {
+        figures: vec![Panel::Bars(bars)],
+        ..Sheet::default()
+    }
+}
+
+/// The numbers of an attribute, in order.
+fn attributes(text: &str, element: &str, name: &str) -> Vec<f64> {
+    let opening = format!("<{element} ");
+    let elements = text.split(&opening).skip(1);
+    let value = |it: &str| {
+        let (_, rest) = it.split('>').next()?.split_once(&format!(" {name}=\""))?;
+        rest.split('"').next()?.parse().ok()
+    };
+    elements.filter_map(value).collect()
+}
+
+#[test]
+fn parts_of_a_bar_follow_each_other_and_end_where_the_whole_does() {
+    let text = Svg.export(&one(bars()));
+    assert_balanced(&text);
+    assert!(text.contains("a &lt;caption&gt;"));
+    let (x, width) = (
+        attributes(&text, "rect", "x"),
+        attributes(&text, "rect", "width"),
+    );
+    // The paper is no bar: its width is its first attribute. The last two are the legend's.
+    assert_eq!((x.len(), width.len()), (5, 5));
+    assert!((x[0] + width[0] - x[1]).abs() < 0.2, "{x:?} {width:?}");
+    assert!((width[0] / width[1] - 3.0).abs() < 0.01, "{width:?}");
+    assert!(
+        (width[0] + width[1] - width[2]).abs() < 0.2,
+        "both are 100 long"
+    );
+    assert_eq!(text.matches("75 %").count(), 1);
+    assert!(
+        !text.contains("100 %"),
+        "a whole bar has no share written into it"
+    );
+}
+
+#[test]
+fn the_shortest_bar_of_a_logarithmic_axis_is_seen_and_all_ends_have_a_place() {
+    let mut log = bars();
+    log.axis.scale = Scale::Log10;
+    log.parts.clear();
+    for (bar, length) in log.bars.iter_mut().zip([8_000.0, 30e6]) {
+        bar.parts = vec![(0, length)];
+        bar.interval = Some((length * 0.7, length * 1.6));
+        bar.mark = Some(length * 3.0);
+    }
+    log.mark = Some("published".to_owned());
+    let text = Svg.export(&one(log));
+    assert_balanced(&text);
+    let width = attributes(&text, "rect", "width");
+    assert!(width[0] > 5.0 && width[1] > width[0], "{width:?}");
+    assert_eq!(
+        text.matches("class=\"diamond\"").count(),
+        3,
+        "two bars and the legend"
+    );
+    assert_eq!(text.matches("class=\"whisker\"").count(), 2);
+}
+
+#[test]
+fn a_page_tells_what_bars_say() {
+    assert!(Html.export(&one(bars())).contains("<p>A sentence.</p>"));
+    let mut empty = bars();
+    empty.bars.clear();
+    assert_balanced(&Svg.export(&one(empty)));
 }
 
 /// Every element that is opened is closed, in order: what an XML reader insists on.

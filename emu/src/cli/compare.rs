@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use mmuscope_emu::experiment::{Experiment, Options, execute, machines};
-use mmuscope_emu::report::{Csv, Exporter, Json, Names, Report, Text};
+use mmuscope_emu::report::{Csv, Exporter, Json, Markdown, Names, Page, Report, Text};
 use mmuscope_models::system::Timing;
 
 use super::output::{self, Output};
@@ -47,6 +47,12 @@ pub struct Common {
     /// Write the report as CSV; `-` is the standard output
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+    /// Write the report as a page with figures that needs nothing else; `-` is the standard output
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write the report as Markdown; `-` is the standard output
+    #[arg(long, value_name = "FILE")]
+    pub md: Option<PathBuf>,
     /// Print one metric a row: everything that is not zero
     #[arg(long)]
     pub long: bool,
@@ -156,39 +162,41 @@ fn verdict(report: &Report) -> Exit {
     }
 }
 
-struct Outputs {
-    json: Option<Output>,
-    csv: Option<Output>,
-}
+/// The formats that can be asked for, with where they go.
+struct Outputs(Vec<(Output, &'static dyn Exporter)>);
 
 impl Outputs {
     fn prepare(common: &Common) -> anyhow::Result<Self> {
-        if common.json.is_some() && common.json == common.csv {
-            let path = common.json.as_deref().unwrap_or(Path::new("-"));
-            bail!(
-                "--csv: `{}` is where --json goes: expected another file",
-                path.display()
-            );
+        let asked: [(&str, &Option<PathBuf>, &'static dyn Exporter); 4] = [
+            ("--json", &common.json, &Json),
+            ("--csv", &common.csv, &Csv),
+            ("--html", &common.html, &Page),
+            ("--md", &common.md, &Markdown),
+        ];
+        let mut taken: Vec<(&str, &Path)> = Vec::new();
+        let mut outputs = Vec::new();
+        for (option, path, format) in asked {
+            let Some(path) = path.as_deref() else {
+                continue;
+            };
+            if let Some((other, _)) = taken.iter().find(|it| it.1 == path) {
+                bail!(
+                    "{option}: `{}` is where {other} goes: expected another file",
+                    path.display()
+                );
+            }
+            taken.push((option, path));
+            outputs.push((Output::prepare(option, path)?, format));
         }
-        let prepare = |option, path: &Option<PathBuf>| {
-            let path = path.as_deref();
-            path.map(|it| Output::prepare(option, it)).transpose()
-        };
-        Ok(Self {
-            json: prepare("--json", &common.json)?,
-            csv: prepare("--csv", &common.csv)?,
-        })
+        Ok(Self(outputs))
     }
 
     /// The text goes to the standard output unless another format was sent there.
     fn write(self, report: &Report, text: &Text) -> anyhow::Result<()> {
         let mut text_wanted = true;
-        let formats: [(Option<Output>, &dyn Exporter); 2] = [(self.json, &Json), (self.csv, &Csv)];
-        for (output, format) in formats {
-            if let Some(output) = output {
-                text_wanted &= !output.is_stdout();
-                output.write(&format.export(report)?)?;
-            }
+        for (output, format) in self.0 {
+            text_wanted &= !output.is_stdout();
+            output.write(&format.export(report)?)?;
         }
         if text_wanted {
             output::print(&text.export(report)?)?;

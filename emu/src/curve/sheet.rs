@@ -2,7 +2,7 @@
 
 use super::text::{basis, table};
 use super::{Curves, MachineCurves};
-use crate::chart::{Axis, Figure, Mark, Scale, Series, SeriesKind, Sheet};
+use crate::chart::{Axis, Figure, Mark, Panel, Scale, Series, SeriesKind, Sheet};
 
 /// A figure a machine, with measured points beside the curves.
 #[must_use]
@@ -26,7 +26,9 @@ pub fn sheet(curves: &Curves) -> Sheet {
              random ring of {}, seed {}.",
             curves.touch, curves.seed
         ),
-        figures: machines().map(|it| figure(curves, it)).collect(),
+        figures: machines()
+            .map(|it| Panel::Plot(figure(curves, it)))
+            .collect(),
         notes,
     }
 }

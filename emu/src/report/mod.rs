@@ -21,8 +21,10 @@ mod compare;
 mod csv;
 mod figures;
 mod json;
+mod markdown;
 mod names;
 mod number;
+mod page;
 mod published;
 mod region;
 #[cfg(test)]
@@ -39,7 +41,9 @@ pub use basis::{EXACTNESS, Exactness, poorest_qualities};
 pub use compare::{Comparison, Standing};
 pub use csv::Csv;
 pub use json::Json;
+pub use markdown::Markdown;
 pub use names::Names;
+pub use page::{Page, sheet};
 pub use published::PublishedPair;
 pub use region::{Calls, Core, Region, Spread, Stolen};
 pub use text::{Text, wrapped};
@@ -215,6 +219,35 @@ impl Report {
         }
         self.published = published::beside(&self);
         self
+    }
+
+    /// The command that makes this report again, with every axis said; `None` for a program of
+    /// the user's own, whose arguments the report does not have.
+    #[must_use]
+    pub fn command(&self) -> Option<String> {
+        mmuscope_guest::scenario::find(&self.scenario)?;
+        let mut words = vec!["mmuscope compare".to_owned(), self.scenario.clone()];
+        words.extend(
+            self.axes
+                .0
+                .iter()
+                .map(|(k, v)| format!("{k}={}", v.join(","))),
+        );
+        let machines: Vec<_> = self.machines.iter().map(|it| it.profile.as_str()).collect();
+        words.push(format!("--on {}", machines.join(",")));
+        words.extend(self.base.0.iter().map(|(k, v)| format!("--base {k}={v}")));
+        if let Some(machine) = self.machines.first() {
+            words.extend(machine.overrides.iter().map(|it| format!("--set {it}")));
+        }
+        if self.timing == Timing::Off {
+            words.push("--timing off".to_owned());
+        }
+        match self.seeds.as_slice() {
+            [] => {}
+            [seed] => words.push(format!("--seed {seed}")),
+            [.., last] => words.push(format!("--seeds {last}")),
+        }
+        Some(words.join(" "))
     }
 
     /// The axes that have more than one value.

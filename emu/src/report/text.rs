@@ -49,9 +49,7 @@ impl Exporter for Text {
             } else {
                 lines(&mut out, &short_table(report, machine));
             }
-            let mut told = sentences(report, machine);
-            told.extend(uncertain::told(report, machine));
-            told.extend(where_cycles_go(report, machine));
+            let told = told(report, machine);
             if !told.is_empty() {
                 out.push('\n');
             }
@@ -66,6 +64,14 @@ impl Exporter for Text {
         }
         Ok(out.into_bytes())
     }
+}
+
+/// What is said about the runs on a machine, one sentence each.
+pub(super) fn told(report: &Report, machine: &Machine) -> Vec<String> {
+    let mut told = sentences(report, machine);
+    told.extend(uncertain::told(report, machine));
+    told.extend(where_cycles_go(report, machine));
+    told
 }
 
 /// `text` broken at spaces, with a line break at its end.
@@ -124,7 +130,7 @@ fn table(header: &[String], left: usize) -> Table {
     table
 }
 
-fn title(report: &Report) -> String {
+pub(super) fn title(report: &Report) -> String {
     let mut title = report.scenario.clone();
     for (axis, values) in &report.axes.0 {
         let _ = write!(title, " {axis}={}", values.join(","));
@@ -132,7 +138,7 @@ fn title(report: &Report) -> String {
     title
 }
 
-fn heading(report: &Report, machine: &Machine) -> String {
+pub(super) fn heading(report: &Report, machine: &Machine) -> String {
     let mut heading = format!(
         "{} ({}, {} GHz)",
         machine.profile, machine.arch, machine.clock_ghz
@@ -152,7 +158,7 @@ fn heading(report: &Report, machine: &Machine) -> String {
 }
 
 /// What names a run: its varying axes, or the scenario if there are none.
-fn variant(report: &Report, run: &Run) -> Vec<String> {
+pub(super) fn variant(report: &Report, run: &Run) -> Vec<String> {
     let varying: Vec<_> = report.varying().collect();
     if varying.is_empty() {
         return vec![report.scenario.clone()];
@@ -161,7 +167,7 @@ fn variant(report: &Report, run: &Run) -> Vec<String> {
     varying.iter().map(|it| value(it).to_owned()).collect()
 }
 
-fn variant_header(report: &Report) -> Vec<String> {
+pub(super) fn variant_header(report: &Report) -> Vec<String> {
     let header: Vec<_> = report.varying().map(str::to_owned).collect();
     if header.is_empty() {
         vec!["variant".to_owned()]
@@ -170,7 +176,7 @@ fn variant_header(report: &Report) -> Vec<String> {
     }
 }
 
-const COLUMNS: [&str; 11] = [
+pub(super) const COLUMNS: [&str; 11] = [
     "cycles", "ns", "faster", "instr", "walks", "L1", "L2", "L3", "TLB ops", "barriers", "IPIs",
 ];
 
@@ -187,7 +193,7 @@ fn short_table(report: &Report, machine: &Machine) -> Table {
     table
 }
 
-fn short_cells(report: &Report, run: &Run) -> Vec<String> {
+pub(super) fn short_cells(report: &Report, run: &Run) -> Vec<String> {
     let Some(region) = run.region(&report.region) else {
         return vec![status(&run.verdict).unwrap_or("-").to_owned()];
     };
@@ -233,7 +239,7 @@ fn absent() -> String {
     "-".to_owned()
 }
 
-fn status(verdict: &Verdict) -> Option<&'static str> {
+pub(super) fn status(verdict: &Verdict) -> Option<&'static str> {
     match verdict {
         Verdict::Fine => None,
         Verdict::Unsafe(_) => Some("UNSAFE"),
@@ -476,7 +482,7 @@ fn published(out: &mut String, pairs: &[PublishedPair]) {
 }
 
 /// What the figures rest on.
-fn notes(report: &Report) -> Vec<String> {
+pub(super) fn notes(report: &Report) -> Vec<String> {
     let mut notes = vec![
         "Instructions, table stores (L1 to L3: user tables), TLB operations, barriers and IPIs \
          (sent/received) are counted, not estimated; walks are exact for the profile's TLBs. "
