@@ -9,6 +9,7 @@
 //! loader       ELF images and the boot information
 //! machine      virtual CPUs that share RAM, and the guest ABI
 //! experiment   what is run: grammar, machines, jobs
+//! replay       recordings of real kernels on modelled machines
 //! report       results, one structure and many formats
 //! curve        access latency against footprint
 //! chart        figures as SVG and HTML
@@ -24,4 +25,5 @@ pub mod loader;
 pub mod machine;
 pub mod plugin;
 pub mod ram;
+pub mod replay;
 pub mod report;

@@ -92,7 +92,7 @@ pub enum Clock {
 }
 
 impl Common {
-    fn options(&self) -> anyhow::Result<Options> {
+    pub(super) fn options(&self) -> anyhow::Result<Options> {
         let seeds: Vec<u64> = match (self.seed, self.seeds) {
             (Some(seed), _) => vec![seed],
             (None, Some(last)) => (1..=last).collect(),
@@ -116,7 +116,7 @@ impl Common {
         })
     }
 
-    fn text(&self) -> Text {
+    pub(super) fn text(&self) -> Text {
         Text {
             long: self.long,
             names: self.names.map(|family| match family {
@@ -152,7 +152,7 @@ pub fn run_and_write(experiment: &Experiment<'_>, common: &Common) -> anyhow::Re
 }
 
 /// Unsafe outweighs failed: it is a finding, the other a mishap.
-fn verdict(report: &Report) -> Exit {
+pub(super) fn verdict(report: &Report) -> Exit {
     if report.has_unsafe() {
         Exit::Unsafe
     } else if report.has_failed() {
@@ -163,10 +163,10 @@ fn verdict(report: &Report) -> Exit {
 }
 
 /// The formats that can be asked for, with where they go.
-struct Outputs(Vec<(Output, &'static dyn Exporter)>);
+pub(super) struct Outputs(Vec<(Output, &'static dyn Exporter)>);
 
 impl Outputs {
-    fn prepare(common: &Common) -> anyhow::Result<Self> {
+    pub(super) fn prepare(common: &Common) -> anyhow::Result<Self> {
         let asked: [(&str, &Option<PathBuf>, &'static dyn Exporter); 4] = [
             ("--json", &common.json, &Json),
             ("--csv", &common.csv, &Csv),
@@ -192,7 +192,7 @@ impl Outputs {
     }
 
     /// The text goes to the standard output unless another format was sent there.
-    fn write(self, report: &Report, text: &Text) -> anyhow::Result<()> {
+    pub(super) fn write(self, report: &Report, text: &Text) -> anyhow::Result<()> {
         let mut text_wanted = true;
         for (output, format) in self.0 {
             text_wanted &= !output.is_stdout();

@@ -12,6 +12,7 @@ mod profile;
 mod progress;
 mod ptdump;
 mod ptdump_page;
+mod replay;
 mod run;
 mod syndrome;
 mod tlbi;
@@ -29,6 +30,7 @@ Examples:
   mmuscope compare mremap level=pmd flush=extent,end --on cortex-a76 --base flush=end --long
   mmuscope axes mremap
   mmuscope run guest.elf cpus=8 --on cortex-a76 --json -
+  mmuscope replay munmap64.trc.zst --on neoverse-n1,neoverse-v2
   mmuscope curve --on cortex-a76,zen3-guest --html curves.html
   mmuscope profile show cortex-a76
   mmuscope walk 0xffff9a600000 --image munmap64.trc.zst
@@ -56,6 +58,8 @@ enum Command {
     Axes(axes::Arguments),
     /// Run a guest program of your own
     Run(run::Arguments),
+    /// Replay recordings of real kernels on modelled machines
+    Replay(replay::Arguments),
     /// Draw access latency against footprint
     Curve(curve::Arguments),
     /// Look at the machine profiles
@@ -82,6 +86,7 @@ pub fn main() -> Exit {
         Command::Compare(it) => compare::run(&it),
         Command::Axes(it) => axes::run(&it),
         Command::Run(it) => run::run(&it),
+        Command::Replay(it) => replay::run(&it),
         Command::Curve(it) => curve::run(&it),
         Command::Profile(it) => profile::run(&it),
         Command::Walk(it) => walk::run(&it),

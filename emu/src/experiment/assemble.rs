@@ -36,6 +36,7 @@ impl Experiment<'_> {
                 .map(|((machine, point), finished)| self.finished(*machine, point, finished))
                 .collect(),
             published: Vec::new(),
+            notes: Vec::new(),
         }
         .complete()
     }

@@ -48,7 +48,7 @@ pub fn run(job: &Job<'_>) -> Result<Finished, String> {
 
 fn finished(outcome: RunOutcome, job: &Job<'_>) -> Finished {
     let pricing = (job.timing == Timing::Full).then(|| Pricing::new(job.profile));
-    let region = |it: &machine::Region| region(it, pricing.as_ref());
+    let region = |it: &machine::Region| region(it, BOOT, pricing.as_ref());
     let mut regions: Vec<_> = outcome.regions.iter().map(region).collect();
     if regions.is_empty() {
         regions.push(region(&whole_run(&outcome)));
@@ -89,13 +89,13 @@ fn verdict(outcome: &RunOutcome) -> Verdict {
 }
 
 /// What turns accounts into times.
-struct Pricing {
+pub(crate) struct Pricing {
     ghz: f64,
     sensitivity: Sensitivity,
 }
 
 impl Pricing {
-    fn new(profile: &Profile) -> Self {
+    pub(crate) fn new(profile: &Profile) -> Self {
         Self {
             ghz: profile.ghz(),
             sensitivity: Sensitivity::new(profile),
@@ -106,7 +106,12 @@ impl Pricing {
 /// The core that scenarios mark their regions on.
 const BOOT: usize = 0;
 
-fn region(region: &machine::Region, pricing: Option<&Pricing>) -> Region {
+/// A region with its sums and, if time passed, what core `measured` took and what others lost.
+pub(crate) fn region(
+    region: &machine::Region,
+    measured: usize,
+    pricing: Option<&Pricing>,
+) -> Region {
     let mut counters = Counters::default();
     for part in &region.per_core {
         counters.merge(&part.account.counters);
@@ -123,7 +128,7 @@ fn region(region: &machine::Region, pricing: Option<&Pricing>) -> Region {
         ..Region::default()
     };
     if let Some(pricing) = pricing {
-        take_times(&mut summed, &region.per_core, pricing);
+        take_times(&mut summed, &region.per_core, measured, pricing);
     }
     if cores.len() > 1 {
         summed.cores = cores;
@@ -141,12 +146,12 @@ fn core((core, part): (usize, &RegionCore)) -> Core {
     }
 }
 
-fn take_times(region: &mut Region, cores: &[RegionCore], pricing: &Pricing) {
+fn take_times(region: &mut Region, cores: &[RegionCore], measured: usize, pricing: &Pricing) {
     let mut attribution = Attribution::default();
     let (mut interrupts, mut refills) = (Cycles::ZERO, Cycles::ZERO);
     for (core, part) in cores.iter().enumerate() {
         attribution.merge(&part.account.attribution);
-        if core != BOOT {
+        if core != measured {
             interrupts += part.account.interrupted;
             refills += part.account.attribution.get(Category::Refill);
         }
@@ -159,11 +164,13 @@ fn take_times(region: &mut Region, cores: &[RegionCore], pricing: &Pricing) {
             attribution: &it.account.attribution,
         })
         .collect();
-    let cycles = cores.get(BOOT).map_or(Cycles::ZERO, |it| it.end - it.start);
+    let cycles = cores
+        .get(measured)
+        .map_or(Cycles::ZERO, |it| it.end - it.start);
     region.cycles = Some(cycles);
     region.nanoseconds = Some(cycles.nanoseconds(pricing.ghz));
     region.attribution = Some(attribution);
-    region.repriced = pricing.sensitivity.times(&recorded, BOOT);
+    region.repriced = pricing.sensitivity.times(&recorded, measured);
     region.interval = Interval::of(region.repriced.clone());
     region.stolen = (cores.len() > 1).then_some(Stolen {
         interrupts,
@@ -227,10 +234,10 @@ mod tests {
             per_core: vec![part(100, 300, 5), part(150, 250, 7)],
         };
         let profile = Profile::builtin("cortex-a76").unwrap();
-        let untimed = region(&both, None);
+        let untimed = region(&both, BOOT, None);
         assert_eq!((untimed.cycles, untimed.counters.loads), (None, 12));
         assert!(untimed.cores.iter().all(|it| it.attribution.is_none()));
-        let both = region(&both, Some(&Pricing::new(&profile)));
+        let both = region(&both, BOOT, Some(&Pricing::new(&profile)));
         assert_eq!(both.cycles, Some(Cycles::new(200)));
         assert!((both.nanoseconds.unwrap() - 200.0 / profile.ghz()).abs() < 1e-9);
         let stolen = both.stolen.unwrap();

@@ -134,6 +134,9 @@ pub struct Report {
     pub runs: Vec<Run>,
     /// Published ratios beside this report's.
     pub published: Vec<PublishedPair>,
+    /// What else the figures rest on, one sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A machine that runs were made on.

@@ -98,6 +98,7 @@ pub fn report() -> Report {
             lost,
         ],
         published: Vec::new(),
+        notes: Vec::new(),
     }
     .complete()
 }

@@ -492,6 +492,7 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
                 Timing::Off => "No time passed (--timing off).",
             },
     ];
+    notes.extend(report.notes.iter().cloned());
     for machine in &report.machines {
         let total: usize = machine.qualities.0.iter().map(|it| it.1).sum();
         let qualities = machine.qualities.0.iter();

@@ -205,6 +205,13 @@ impl Ledger {
         self.operations[operation as usize]
     }
 
+    /// Adds what `other` holds.
+    pub fn merge(&mut self, other: &Self) {
+        for (own, more) in self.operations.iter_mut().zip(&other.operations) {
+            *own += more;
+        }
+    }
+
     /// What was added since `earlier`, a previous state of the same ledger.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {

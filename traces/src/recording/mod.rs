@@ -8,14 +8,19 @@
 //! `docs/recordings.md` has the format and its blind spots.
 
 mod arch;
+mod compare;
 mod cpus;
 mod header;
 mod reader;
 mod record;
 mod replay;
+mod retire;
+mod sections;
+mod summary;
 mod tables;
 
 pub use arch::{RecordedArch, UnusableRecord};
+pub use compare::Compared;
 pub use cpus::RecordedCpus;
 pub use header::{Header, Isa};
 pub use reader::Reader;
@@ -24,6 +29,8 @@ pub use record::{
     TableRoot,
 };
 pub use replay::{Answer, Replay};
+pub use sections::Section;
+pub use summary::Summary;
 pub use tables::RecordedTables;
 
 use std::io::BufRead;
