@@ -61,6 +61,10 @@ const COMMON_FLAGS: [&str; 13] = [
 /// Directories of sources that every program contains.
 const KERNEL_DIRS: [&str; 3] = ["core", "mm", "mremap"];
 
+/// Directories of mechanisms, each with one for the architecture below it. A program contains the
+/// files that it uses, so that a new mechanism does not move the code of the others.
+const MECHANISM_DIRS: [&str; 1] = ["fork"];
+
 fn main() {
     let root = PathBuf::from(var("CARGO_MANIFEST_DIR"));
     println!("cargo::rerun-if-changed=kernel");
@@ -144,10 +148,24 @@ impl Build<'_> {
                 objects.push(self.compile(&source, &includes));
             }
         }
+        let mut library = Vec::new();
+        for dir in MECHANISM_DIRS.map(|dir| kernel.join(dir)) {
+            for source in sources(&dir)
+                .iter()
+                .chain(&sources(&dir.join(self.target.name)))
+            {
+                library.push(self.compile(source, &includes));
+            }
+        }
         for source in sources(&kernel.join("programs")) {
             let mut objects = objects.clone();
             objects.push(self.compile(&source, &includes));
-            self.link(source.file_stem().unwrap_or_default(), &script, &objects);
+            self.link(
+                source.file_stem().unwrap_or_default(),
+                &script,
+                &objects,
+                &library,
+            );
         }
     }
 
@@ -157,7 +175,12 @@ impl Build<'_> {
             .iter()
             .map(|source| self.compile(source, &[]))
             .collect();
-        self.link(OsStr::new("walkserver"), &dir.join("link.ld"), &objects);
+        self.link(
+            OsStr::new("walkserver"),
+            &dir.join("link.ld"),
+            &objects,
+            &[],
+        );
     }
 
     fn compile(&self, source: &Path, includes: &[PathBuf]) -> PathBuf {
@@ -183,7 +206,8 @@ impl Build<'_> {
         object
     }
 
-    fn link(&self, name: &OsStr, script: &Path, objects: &[PathBuf]) {
+    /// Links `objects`, and those of `library` that they need.
+    fn link(&self, name: &OsStr, script: &Path, objects: &[PathBuf], library: &[PathBuf]) {
         let mut command = Command::new(&self.tools.linker);
         command
             .args([
@@ -195,6 +219,9 @@ impl Build<'_> {
             ])
             .arg(script)
             .args(objects)
+            .arg("--start-lib")
+            .args(library)
+            .arg("--end-lib")
             .arg("-o")
             .arg(self.out.join(name).with_extension("elf"));
         run(&mut command);

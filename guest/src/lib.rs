@@ -8,11 +8,13 @@
 //!
 //! - [`scenario`]: experiments and their axes.
 //! - [`mod@chase`]: what one access takes.
+//! - [`mod@fork`]: what copying an address space costs.
 //! - [`mod@mremap`]: moving a mapping.
 //! - [`tests`]: small guests that exercise one property of a machine.
 //! - [`image`]: the ELF files.
 
 pub mod chase;
+pub mod fork;
 pub mod image;
 pub mod mremap;
 pub mod scenario;

@@ -87,7 +87,11 @@ pub fn find(name: &str) -> Option<&'static Scenario> {
 }
 
 /// Every scenario.
-pub const ALL: &[&Scenario] = &[&crate::chase::CHASE, &crate::mremap::MREMAP];
+pub const ALL: &[&Scenario] = &[
+    &crate::chase::CHASE,
+    &crate::fork::FORK,
+    &crate::mremap::MREMAP,
+];
 
 /// The number a parameter holds, or `default`.
 pub(crate) fn number(params: &[(String, String)], key: &str, default: u64) -> u64 {

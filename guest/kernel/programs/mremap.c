@@ -4,6 +4,7 @@
  * moved by one call; the region of interest is that call. Then every mark must
  * be found at the new address and nothing may be left at the old one. */
 #include <kernel.h>
+#include <marks.h>
 #include <mremap.h>
 #include <offset.h>
 #include <smp.h>
@@ -35,17 +36,6 @@ static u64 choose(const char *key, const char *fallback, const struct choice *ch
 		static const struct choice choices_[] = { __VA_ARGS__ }; \
 		choose(key, fallback, choices_, ARRAY_LEN(choices_)); \
 	})
-
-/* One word of each page, at a place that differs from page to page. */
-static u64 *mark_of(u64 start, u64 page)
-{
-	return (u64 *)(start + page * PAGE_SIZE + page % PTRS_PER_TABLE * 8);
-}
-
-static u64 mark(u64 page)
-{
-	return (page + 1) * 0x9e3779b97f4a7c15UL;
-}
 
 static void write_marks(u64 start, u64 pages)
 {
