@@ -63,7 +63,7 @@ const KERNEL_DIRS: [&str; 3] = ["core", "mm", "mremap"];
 
 /// Directories of mechanisms, each with one for the architecture below it. A program contains the
 /// files that it uses, so that a new mechanism does not move the code of the others.
-const MECHANISM_DIRS: [&str; 1] = ["fork"];
+const MECHANISM_DIRS: [&str; 2] = ["fork", "mprotect"];
 
 fn main() {
     let root = PathBuf::from(var("CARGO_MANIFEST_DIR"));

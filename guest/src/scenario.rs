@@ -90,6 +90,7 @@ pub fn find(name: &str) -> Option<&'static Scenario> {
 pub const ALL: &[&Scenario] = &[
     &crate::chase::CHASE,
     &crate::fork::FORK,
+    &crate::mprotect::MPROTECT,
     &crate::mremap::MREMAP,
 ];
 
