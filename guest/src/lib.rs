@@ -19,6 +19,7 @@ pub mod fork;
 pub mod image;
 pub mod mprotect;
 pub mod mremap;
+pub mod munmap;
 pub mod scenario;
 pub mod tests;
 

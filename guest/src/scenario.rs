@@ -92,6 +92,7 @@ pub const ALL: &[&Scenario] = &[
     &crate::fork::FORK,
     &crate::mprotect::MPROTECT,
     &crate::mremap::MREMAP,
+    &crate::munmap::MUNMAP,
 ];
 
 /// The number a parameter holds, or `default`.

@@ -20,8 +20,10 @@ void tlb_finish_mmu(struct mmu_gather *tlb);
 
 /* An entry of `level` that covered [addr, addr + size) was cleared. */
 void tlb_note_cleared(struct mmu_gather *tlb, int level, u64 addr, u64 size);
-/* A mapping of this frame (of one entry) was removed. */
-void tlb_remove_page(struct mmu_gather *tlb, u64 pa);
+/* `nr` pages of one folio, in order, whose entries are gone. */
+void tlb_remove_pages(struct mmu_gather *tlb, u64 pa, u64 nr);
+/* The entries of an area are gone; its tables are not. */
+void tlb_end_vma(struct mmu_gather *tlb);
 /* A table was cleared from an entry of `level`; addr as for the entry. */
 void tlb_remove_table(struct mmu_gather *tlb, int level, u64 addr, u64 pa);
 

@@ -24,8 +24,10 @@ struct page_batch {
 	u64 frames[PAGE_BATCH];
 };
 
-/* In page batches, bit 0 tells an empty table from data. */
+/* In page batches, bit 0 tells an empty table from data; bit 1, that the next
+ * word is the number of pages of the same folio, in order. */
 #define IS_TABLE 1UL
+#define HAS_COUNT 2UL
 
 static void reset_range(struct mmu_gather *tlb)
 {
@@ -85,6 +87,12 @@ static void free_batched_tables(struct mmu_gather *tlb)
 	tlb->batched = 0;
 }
 
+static void put_pages(u64 pa, u64 nr)
+{
+	for (; nr; nr--)
+		put_folio(pa);
+}
+
 static void free_pages(struct mmu_gather *tlb)
 {
 	while (tlb->pages) {
@@ -92,10 +100,14 @@ static void free_pages(struct mmu_gather *tlb)
 		struct page_batch *batch = __va(pa);
 
 		for (u32 i = 0; i < batch->used; i++) {
-			if (batch->frames[i] & IS_TABLE)
-				free_empty_table(batch->frames[i] & ~IS_TABLE);
+			u64 frame = batch->frames[i];
+
+			if (frame & IS_TABLE)
+				free_empty_table(frame & ~IS_TABLE);
+			else if (frame & HAS_COUNT)
+				put_pages(frame & ~HAS_COUNT, batch->frames[++i]);
 			else
-				put_folio(batch->frames[i]);
+				put_folio(frame);
 		}
 		tlb->pages = batch->next;
 		put_folio(pa);
@@ -115,15 +127,17 @@ void tlb_finish_mmu(struct mmu_gather *tlb)
 	flush(tlb);
 }
 
-static void add_frame(struct mmu_gather *tlb, u64 frame)
+/* The newest batch, with room for `words`. */
+static struct page_batch *batch_with_room(struct mmu_gather *tlb, u32 words)
 {
 	struct page_batch *batch = tlb->pages ? __va(tlb->pages) : NULL;
+	bool full = batch && batch->used + words > PAGE_BATCH;
 
-	if (batch && batch->used == PAGE_BATCH && batch->depth == PAGE_BATCHES_MAX) {
+	if (full && batch->depth == PAGE_BATCHES_MAX) {
 		flush(tlb);
 		batch = NULL;
 	}
-	if (!batch || batch->used == PAGE_BATCH) {
+	if (!batch || full) {
 		u64 pa = alloc_folio(ORDER_4K);
 		u32 depth = batch ? batch->depth + 1 : 1;
 
@@ -132,12 +146,33 @@ static void add_frame(struct mmu_gather *tlb, u64 frame)
 		batch->depth = depth;
 		tlb->pages = pa;
 	}
+	return batch;
+}
+
+static void add_frame(struct mmu_gather *tlb, u64 frame)
+{
+	struct page_batch *batch = batch_with_room(tlb, 1);
+
 	batch->frames[batch->used++] = frame;
 }
 
-void tlb_remove_page(struct mmu_gather *tlb, u64 pa)
+void tlb_remove_pages(struct mmu_gather *tlb, u64 pa, u64 nr)
 {
-	add_frame(tlb, pa);
+	if (nr == 1) {
+		add_frame(tlb, pa);
+		return;
+	}
+
+	struct page_batch *batch = batch_with_room(tlb, 2);
+
+	batch->frames[batch->used++] = pa | HAS_COUNT;
+	batch->frames[batch->used++] = nr;
+}
+
+void tlb_end_vma(struct mmu_gather *tlb)
+{
+	if (!ARCH_MERGES_VMAS)
+		invalidate(tlb);
 }
 
 void tlb_remove_table(struct mmu_gather *tlb, int level, u64 addr, u64 pa)

@@ -3,11 +3,35 @@
 #include <gather.h>
 #include <mm.h>
 
+/* Pages of one folio in order are given up together. */
+struct run {
+	u64 pa, nr;
+};
+
+static void end_run(struct mmu_gather *tlb, struct run *run)
+{
+	if (run->nr)
+		tlb_remove_pages(tlb, run->pa, run->nr);
+	run->nr = 0;
+}
+
+static void add_to_run(struct mmu_gather *tlb, struct run *run, u64 pa)
+{
+	bool follows = run->nr && pa == run->pa + (run->nr << PAGE_SHIFT) && folio_start(pa) == folio_start(run->pa);
+
+	if (!follows) {
+		end_run(tlb, run);
+		run->pa = pa;
+	}
+	run->nr++;
+}
+
 static void zap_ptes(struct mmu_gather *tlb, pmd_t *pmd, u64 addr, u64 end)
 {
 	u64 first = addr;
 	pte_t *pte = pte_offset(pmd, addr);
 	struct spinlock *lock = table_lock(pte);
+	struct run run = { 0, 0 };
 
 	spin_lock(lock);
 	for (; addr < end; addr += PAGE_SIZE, pte++) {
@@ -17,8 +41,9 @@ static void zap_ptes(struct mmu_gather *tlb, pmd_t *pmd, u64 addr, u64 end)
 		pte_t old = ptep_clear_in_range(tlb->mm, addr, pte, first, end);
 
 		tlb_note_cleared(tlb, LEVEL_PTE, addr, PAGE_SIZE);
-		tlb_remove_page(tlb, entry_pa(old));
+		add_to_run(tlb, &run, entry_pa(old));
 	}
+	end_run(tlb, &run);
 	spin_unlock(lock);
 }
 
@@ -40,7 +65,7 @@ static bool zap_leaf(struct mmu_gather *tlb, pmd_t *pmd, u64 addr, u64 end)
 
 	spin_unlock(lock);
 	tlb_note_cleared(tlb, LEVEL_PMD, addr, PMD_SIZE);
-	tlb_remove_page(tlb, ALIGN_DOWN(entry_pa(old), PMD_SIZE));
+	tlb_remove_pages(tlb, ALIGN_DOWN(entry_pa(old), PMD_SIZE), 1);
 	return true;
 }
 
@@ -159,6 +184,7 @@ void unmap_range(struct mm *mm, u64 start, u64 len)
 		struct vma *next = vma->next;
 
 		zap_range(&tlb, vma->start, vma->end);
+		tlb_end_vma(&tlb);
 		last = vma->end;
 		unlink_vma(mm, vma);
 		vma = next;

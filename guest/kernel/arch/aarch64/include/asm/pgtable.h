@@ -9,6 +9,8 @@
 #define USER_TOP (1UL << 48)
 /* Walkers of other CPUs read tables without being asked by interrupt. */
 #define ARCH_TABLE_BATCH true
+/* Each area's leaves are invalidated by themselves. */
+#define ARCH_MERGES_VMAS false
 
 #define CONT_PTES 16UL
 #define CONT_PTE_SIZE (CONT_PTES * PAGE_SIZE)

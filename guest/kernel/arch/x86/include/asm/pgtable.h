@@ -7,6 +7,8 @@
 
 #define USER_TOP (1UL << 47)
 #define ARCH_TABLE_BATCH false
+/* One invalidation may cover several areas, and freed tables. */
+#define ARCH_MERGES_VMAS true
 
 /* Stores to tables are seen in order; nothing to wait for. */
 static inline void table_barrier(void)
