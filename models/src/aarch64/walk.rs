@@ -46,10 +46,27 @@ const fn top_bit(context: &Context, half: Half, access: &Access) -> u32 {
 
 /// What the registers decide without a table: see [`crate::arch::Arch::before_lookup`].
 pub(super) fn before_lookup(context: &Context, access: &Access) -> Result<Lookup<Tag>, Fault> {
+    Ok(match input(context, access)? {
+        Input::Off(pa) => Lookup::Off(pa),
+        Input::Tables(..) => Lookup::Tagged(context.tag()),
+    })
+}
+
+/// What becomes of an address before any table is read.
+enum Input {
+    /// The MMU is off: the address is physical.
+    Off(Pa),
+    /// It is in range of the tables of this half, which have this geometry.
+    Tables(Half, Geometry),
+}
+
+/// Decides from the registers alone, so that a lookup and a walk cannot differ in it and a walk
+/// computes its geometry once.
+fn input(context: &Context, access: &Access) -> Result<Input, Fault> {
     let half = half_of(access.va);
     let top = top_bit(context, half, access);
     if !Sctlr::new(context.sctlr).mmu_on() {
-        return flat(context, access.va, top).map(Lookup::Off);
+        return flat(context, access.va, top).map(Input::Off);
     }
     let fault = Fault::new(FaultKind::Translation, Level::L0);
     let geometry = Geometry::new(context, half).ok_or(fault)?;
@@ -58,7 +75,7 @@ pub(super) fn before_lookup(context: &Context, access: &Access) -> Result<Lookup
     if geometry.out_of_range(half, access.va, top) || el0_shut_out {
         return Err(fault);
     }
-    Ok(Lookup::Tagged(context.tag()))
+    Ok(Input::Tables(half, geometry))
 }
 
 /// The flat map of a disabled MMU.
@@ -130,14 +147,12 @@ pub(super) fn walk<M: TableMemory, V: WalkVisitor<Aarch64>>(
     memory: &mut M,
     visitor: &mut V,
 ) -> Result<Leaf<Aarch64>, Fault> {
-    if let Lookup::Off(pa) = before_lookup(context, access)? {
-        return Ok(flat_leaf(context, pa));
-    }
-    let half = half_of(access.va);
-    let no_walk = Fault::new(FaultKind::Translation, Level::L0);
-    let geometry = Geometry::new(context, half).ok_or(no_walk)?;
+    let (half, geometry) = match input(context, access)? {
+        Input::Off(pa) => return Ok(flat_leaf(context, pa)),
+        Input::Tables(half, geometry) => (half, geometry),
+    };
     if Tcr::new(context.tcr).walk_disabled(half) {
-        return Err(no_walk);
+        return Err(Fault::new(FaultKind::Translation, Level::L0));
     }
     let walk = Walk {
         context,
