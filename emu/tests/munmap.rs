@@ -142,3 +142,18 @@ fn lazy_cpus_are_left_alone() {
     ];
     assert_eq!(count(&unmapped(&words)["runs"][0], "/ipis_sent"), 0);
 }
+
+/// A size may be zero, and is still whole pages.
+#[test]
+fn a_pad_of_no_whole_pages_is_refused_before_anything_runs() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmuscope"));
+    let output = command.args(["compare", "munmap", "pad=5000", "--on", "zen3"]);
+    let output = output.output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        error.contains("`pad`: 5000 is no multiple of 4K"),
+        "{error}"
+    );
+    assert!(error.contains("`8K`"), "{error}");
+}

@@ -14,6 +14,7 @@ const AXES: &[Axis] = &[
         kind: AxisKind::Size {
             min: 4096,
             max: 64 << 30,
+            unit: 4096,
         },
         default: "1M",
         arch: None,

@@ -40,6 +40,7 @@ const AXES: &[Axis] = &[
         kind: AxisKind::Size {
             min: 4096,
             max: 128 << 30,
+            unit: 4096,
         },
         default: "128M",
         arch: None,

@@ -30,6 +30,7 @@ const AXES: &[Axis] = &[
         kind: AxisKind::Size {
             min: 4096,
             max: 64 << 30,
+            unit: 4096,
         },
         default: "4M",
         arch: None,
@@ -40,6 +41,7 @@ const AXES: &[Axis] = &[
         kind: AxisKind::Size {
             min: 0,
             max: 1 << 30,
+            unit: 4096,
         },
         default: "0K",
         arch: None,

@@ -50,6 +50,7 @@ const AXES: &[Axis] = &[
         kind: AxisKind::Size {
             min: 4096,
             max: 127 << 30,
+            unit: 4096,
         },
         default: "1G",
         arch: None,

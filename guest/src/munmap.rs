@@ -14,6 +14,7 @@ const AXES: &[Axis] = &[
         kind: AxisKind::Size {
             min: 4096,
             max: 64 << 30,
+            unit: 4096,
         },
         default: "256K",
         arch: None,
@@ -24,6 +25,7 @@ const AXES: &[Axis] = &[
         kind: AxisKind::Size {
             min: 0,
             max: 1 << 30,
+            unit: 4096,
         },
         default: "0K",
         arch: None,

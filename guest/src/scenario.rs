@@ -71,6 +71,8 @@ pub enum AxisKind {
         min: u64,
         /// Largest value in bytes.
         max: u64,
+        /// Bytes that every value is a multiple of; not 0.
+        unit: u64,
     },
     /// A number, within the limits.
     Count {
@@ -118,7 +120,10 @@ mod tests {
                         .default
                         .parse::<u64>()
                         .is_ok_and(|it| (min..=max).contains(&it)),
-                    AxisKind::Size { .. } => axis.default.ends_with(['K', 'M', 'G']),
+                    AxisKind::Size { min, max, unit } => {
+                        assert!(min.is_multiple_of(unit) && max.is_multiple_of(unit));
+                        axis.default.ends_with(['K', 'M', 'G'])
+                    }
                 };
                 assert!(known, "{} {}={}", scenario.name, axis.key, axis.default);
             }

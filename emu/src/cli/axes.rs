@@ -53,11 +53,11 @@ fn describe(text: &mut String, axis: &Axis) {
                 text.push_str(&format!("  {value:<20} {about}{default}\n"));
             }
         }
-        AxisKind::Size { min, max } => text.push_str(&format!(
+        AxisKind::Size { min, max, unit } => text.push_str(&format!(
             "  {} to {} in steps of {} (default {})\n",
             size_text(min),
             size_text(max),
-            size_text(min),
+            size_text(unit),
             axis.default
         )),
         AxisKind::Count { min, max } => {

@@ -1,7 +1,7 @@
 //! The words of an experiment: `key=value[,value..]`.
 //!
 //! An axis is named once, with one value or a list; lists are crossed. What an axis accepts
-//! (choices, a count, a size that is a multiple of the least one) comes from its [`Axis`]
+//! (choices, a count, a size that is a multiple of a unit) comes from its [`Axis`]
 //! description, and every refusal names the word, what was found, what is expected, and the fix
 //! where one is likely.
 //!
@@ -20,7 +20,7 @@
 //!     Axis {
 //!         key: "size",
 //!         about: "bytes moved",
-//!         kind: AxisKind::Size { min: 4096, max: 1 << 34 },
+//!         kind: AxisKind::Size { min: 4096, max: 1 << 34, unit: 4096 },
 //!         default: "1G",
 //!         arch: None,
 //!     },
@@ -126,7 +126,7 @@ pub enum GrammarError {
         /// The value as given.
         value: String,
     },
-    /// A size that is not a multiple of the least one.
+    /// A size that is not a multiple of the axis's unit.
     #[error("axis `{key}`: {value} is no multiple of {unit}{}", hint(.suggestion.as_deref()))]
     NotAMultiple {
         /// The axis.
@@ -394,7 +394,7 @@ fn parse_value(axis: &Axis, value: &str) -> Result<Value, GrammarError> {
                 suggestion: suggest(value, choices.iter().map(|&(it, _)| it)).map(str::to_owned),
             })
         }
-        AxisKind::Size { min, max } => {
+        AxisKind::Size { min, max, unit } => {
             let bytes = parse_size(value).ok_or_else(|| GrammarError::BadSize {
                 key: key(),
                 value: value.to_owned(),
@@ -405,14 +405,14 @@ fn parse_value(axis: &Axis, value: &str) -> Result<Value, GrammarError> {
                     .map(size_text),
             })?;
             let size = in_range(axis, value, bytes, min, max, size_text)?;
-            let whole = bytes.next_multiple_of(min.max(1));
+            let whole = bytes.next_multiple_of(unit.max(1));
             if whole == bytes {
                 return Ok(size);
             }
             Err(GrammarError::NotAMultiple {
                 key: key(),
                 value: value.to_owned(),
-                unit: size_text(min),
+                unit: size_text(unit),
                 suggestion: (whole <= max).then(|| size_text(whole)),
             })
         }

@@ -59,6 +59,7 @@ pub const RAM: Axis = Axis {
     kind: AxisKind::Size {
         min: 2 << 20,
         max: 128 << 30,
+        unit: 2 << 20,
     },
     default: "256M",
     arch: None,

@@ -13,6 +13,7 @@ const SIZE: Axis = Axis {
     kind: AxisKind::Size {
         min: 1024,
         max: 1 << 34,
+        unit: 1024,
     },
     default: "1G",
     arch: None,
