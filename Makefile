@@ -12,10 +12,13 @@ EMULATED := -p mmuscope-guest -p mmuscope-emu -p mmuscope-benches
 COMPARISON := compare mremap level=pte,pmd,pud size=1G src=pud dst=pud \
 	--on cortex-a76,skylake-sp
 
+# Seconds that `make fuzz` spends on each target.
+FUZZ_SECONDS := 60
+
 # Options of `make validate`, such as VALIDATE="--on zen3-guest".
 VALIDATE :=
 
-.PHONY: help run build test test-long lint bench validate prerequisites prerequisites-long
+.PHONY: help run build test test-long fuzz lint bench validate prerequisites prerequisites-long
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -38,6 +41,13 @@ test-long: prerequisites-long ## Install QEMU and compare a million random walks
 	MMUSCOPE_WALKS=$(or $(MMUSCOPE_WALKS),1000000) \
 		cargo test --locked --release -p mmuscope-emu --test oracle -- --nocapture
 	cargo test --locked --release -p mmuscope-traces --test walk_real_kernels -- --nocapture
+
+fuzz: ## Fuzz walkers, decoders and parsers, FUZZ_SECONDS each (needs cargo-fuzz and nightly Rust)
+	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is missing: cargo install cargo-fuzz, \
+	and rustup toolchain install nightly" >&2; exit 2; }
+	cd fuzz && for target in $$(cargo fuzz list); do \
+		cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+	done
 
 lint: prerequisites ## Check the formatting and run clippy, warnings as errors
 	cargo fmt --all --check
