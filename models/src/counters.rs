@@ -146,6 +146,9 @@ tally! {
         /// Walks that were needed only because an invalidation had removed the translation:
         /// without it, the entry would still have been there.
         refills: u64,
+        /// Translations that a walk brought in besides, for the page after its own, and that the
+        /// second level did not have.
+        prefetches: u64,
         /// Accesses that ended in an architectural fault.
         faults: u64,
     }

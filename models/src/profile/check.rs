@@ -106,10 +106,17 @@ impl Checker<'_> {
         let tlb = &self.machine.tlb;
         self.arrays("tlb.l1i", &tlb.l1i)?;
         self.arrays("tlb.l1d", &tlb.l1d)?;
-        if tlb.l2.is_empty() {
-            return Ok(());
+        if !tlb.l2i.is_empty() && tlb.l2.is_empty() {
+            return self.fail("tlb.l2i", "given", "arrays in tlb.l2 too");
         }
-        self.arrays("tlb.l2", &tlb.l2)
+        [
+            ("tlb.l1d_store", &tlb.l1d_store),
+            ("tlb.l2", &tlb.l2),
+            ("tlb.l2i", &tlb.l2i),
+        ]
+        .into_iter()
+        .filter(|(_, arrays)| !arrays.is_empty())
+        .try_for_each(|(level, arrays)| self.arrays(level, arrays))
     }
 
     fn arrays(&self, level: &str, arrays: &BTreeMap<ArrayName, ArraySpec>) -> Checked {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use super::{Feature, Quality};
 use crate::addr::{Level, PageSize};
 use crate::cost::Operation;
-use crate::tlb::Replacement;
+use crate::tlb::{Coalescing, Replacement};
 
 /// A value with its source.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -84,11 +84,17 @@ pub struct Tlb {
     pub policy: TlbPolicy,
     /// First level, instruction side.
     pub l1i: BTreeMap<ArrayName, ArraySpec>,
-    /// First level, data side.
+    /// First level, data side: loads, and stores unless they have arrays of their own.
     pub l1d: BTreeMap<ArrayName, ArraySpec>,
-    /// Second level, both sides.
+    /// First level, stores. Default: they share the arrays of loads.
+    #[serde(default)]
+    pub l1d_store: BTreeMap<ArrayName, ArraySpec>,
+    /// Second level: the data side, and the instruction side unless it has arrays of its own.
     #[serde(default)]
     pub l2: BTreeMap<ArrayName, ArraySpec>,
+    /// Second level, instruction side. Default: it shares the arrays of the data side.
+    #[serde(default)]
+    pub l2i: BTreeMap<ArrayName, ArraySpec>,
 }
 
 /// How contiguous groups and large pages are held.
@@ -103,6 +109,13 @@ pub struct TlbPolicy {
     pub l1_fractures: Sourced<bool>,
     /// The second level does.
     pub l2_fractures: Sourced<bool>,
+    /// Whether neighbouring pages share an entry of the first level. Default: none do.
+    pub l1_coalesces: Option<Sourced<Coalescing>>,
+    /// The same of the second level.
+    pub l2_coalesces: Option<Sourced<Coalescing>>,
+    /// A walk that finds a page also walks for the page after it, in the background, and puts it
+    /// into the second level. Default: no.
+    pub next_page_prefetch: Option<Sourced<bool>>,
 }
 
 /// One TLB array.

@@ -2,7 +2,7 @@
 
 use super::data::Chase;
 use super::exceptions::Interrupted;
-use super::memo::Memo;
+use super::levels::Levels;
 use super::parameters::Parameters;
 use super::{Shared, Timing, TranslationMode};
 use crate::access::{Access, AccessKind, FoundIn, Rights, Translation};
@@ -13,18 +13,14 @@ use crate::counters::{Counters, PerLevel};
 use crate::interconnect::{CoreId, Outstanding};
 use crate::memory::{Peek, TableMemory};
 use crate::observer::{Observer, Removal, Walk};
-use crate::tlb::{Tlb, TlbEntry};
+use crate::tlb::{Quad, TlbEntry};
 use crate::walk_cache::{Spans, WalkCaches};
 
 #[derive(Clone, Debug)]
 pub(super) struct Core<A: Arch> {
     pub(super) context: A::Context,
     spans: Spans,
-    l1i: Tlb<A>,
-    l1d: Tlb<A>,
-    l2: Tlb<A>,
-    fetch_memo: Memo,
-    data_memo: Memo,
+    levels: Levels<A>,
     walk_caches: WalkCaches<A>,
     pub(super) chase: Chase,
     pub(super) counters: Counters,
@@ -45,11 +41,7 @@ impl<A: Arch> Core<A> {
         let mut core = Self {
             spans: Spans::of::<A>(&context),
             context,
-            l1i: Tlb::new(&parameters.l1i),
-            l1d: Tlb::new(&parameters.l1d),
-            l2: Tlb::new(&parameters.l2),
-            fetch_memo: Memo::new(),
-            data_memo: Memo::new(),
+            levels: Levels::new(parameters, mode),
             walk_caches: WalkCaches::new(&parameters.walk_caches),
             chase: Chase::default(),
             counters: Counters::default(),
@@ -66,27 +58,18 @@ impl<A: Arch> Core<A> {
     }
 
     pub(super) fn empty_tlbs(&mut self, parameters: &Parameters, mode: TranslationMode) {
-        self.l1i = Tlb::new(&parameters.l1i);
-        self.l1d = Tlb::new(&parameters.l1d);
-        self.forget_answers();
-        if mode == TranslationMode::Hoarder {
-            self.l2 = Tlb::hoarding();
-            self.walk_caches = WalkCaches::hoarding();
+        self.levels = Levels::new(parameters, mode);
+        self.walk_caches = if mode == TranslationMode::Hoarder {
+            WalkCaches::hoarding()
         } else {
-            self.l2 = Tlb::new(&parameters.l2);
-            self.walk_caches = WalkCaches::new(&parameters.walk_caches);
-        }
+            WalkCaches::new(&parameters.walk_caches)
+        };
     }
 
     pub(super) fn set_context(&mut self, context: A::Context) {
         self.spans = Spans::of::<A>(&context);
         self.context = context;
-        self.forget_answers();
-    }
-
-    const fn forget_answers(&mut self) {
-        self.fetch_memo.forget();
-        self.data_memo.forget();
+        self.levels.forget_answers();
     }
 
     /// The only way time passes: the clock and the attribution move together.
@@ -121,15 +104,10 @@ impl<A: Arch> Core<A> {
         memory: &mut impl TableMemory,
         observer: &mut O,
     ) -> Result<Translation, A::Fault> {
-        let (memo, l1, counts) = match access.kind {
-            AccessKind::Fetch => (&self.fetch_memo, &mut self.l1i, &mut self.counters.fetch),
-            AccessKind::Load | AccessKind::Store => {
-                (&self.data_memo, &mut self.l1d, &mut self.counters.data)
-            }
-        };
-        if let Some((place, translation)) = memo.find(access) {
-            l1.touch(place);
-            counts.l1_hits += 1;
+        let l1 = self.levels.first_mut(access.kind);
+        if let Some((place, translation)) = l1.memo.find(access) {
+            l1.tlb.touch(place);
+            self.counters.side_mut(access.kind).l1_hits += 1;
             return Ok(translation);
         }
         self.translate_anew(shared, mode, id, access, memory, observer)
@@ -158,10 +136,8 @@ impl<A: Arch> Core<A> {
             };
         }
         let va = A::canonical(&self.context, access.va);
-        let (l1, counts) = match access.kind {
-            AccessKind::Fetch => (&mut self.l1i, &mut self.counters.fetch),
-            AccessKind::Load | AccessKind::Store => (&mut self.l1d, &mut self.counters.data),
-        };
+        let l1 = &mut self.levels.first_mut(access.kind).tlb;
+        let counts = self.counters.side_mut(access.kind);
         let found = if let Some((place, entry)) = l1.find(va, tag) {
             let entry = *entry;
             l1.touch(place);
@@ -176,9 +152,12 @@ impl<A: Arch> Core<A> {
             match A::check(&entry.leaf, &self.context, access) {
                 Verdict::Allowed => {
                     let found_in = in_l1.map_or(FoundIn::L2Tlb, |_| FoundIn::L1Tlb);
-                    let given = self.translation(&entry.leaf, entry.held, access, found_in);
+                    let given = self.translation(&entry.leaf, entry.unit(), access, found_in);
                     if let Some(place) = in_l1 {
-                        self.memo(access.kind).keep(access, place, &given);
+                        self.levels
+                            .first_mut(access.kind)
+                            .memo
+                            .keep(access, place, &given);
                     }
                     return Ok(given);
                 }
@@ -186,7 +165,7 @@ impl<A: Arch> Core<A> {
                 Verdict::Fault(fault) => return Err(self.fault(access, fault)),
             }
         }
-        let leaf = self.walk(shared, id, access, va, tag, memory, observer)?;
+        let leaf = self.walk(shared, mode, id, access, va, tag, memory, observer)?;
         Ok(self.translation(&leaf, leaf.size, access, FoundIn::Walk))
     }
 
@@ -198,42 +177,28 @@ impl<A: Arch> Core<A> {
         va: Va,
         tag: A::Tag,
     ) -> Option<TlbEntry<A>> {
-        let found = self.l2.find(va, tag).map(|(place, entry)| (place, *entry));
+        let l2 = self.levels.second_mut(kind);
+        let found = l2.find(va, tag).map(|(place, entry)| (place, *entry));
         let counts = self.counters.side_mut(kind);
         let Some((place, entry)) = found else {
             counts.l2_misses += 1;
             return None;
         };
         counts.l2_hits += 1;
-        self.l2.touch(place);
+        l2.touch(place);
         if shared.timing == Timing::Full {
             self.pay(shared, Category::L2Tlb, Operation::L2TlbHit);
         }
         let leaf = around(&entry.leaf, va);
-        self.fill_l1(kind, va, &leaf);
+        self.levels.fill_first(kind, va, &leaf, entry.quad());
         Some(TlbEntry { leaf, ..entry })
-    }
-
-    fn memo(&mut self, kind: AccessKind) -> &mut Memo {
-        match kind {
-            AccessKind::Fetch => &mut self.fetch_memo,
-            AccessKind::Load | AccessKind::Store => &mut self.data_memo,
-        }
-    }
-
-    fn fill_l1(&mut self, kind: AccessKind, va: Va, leaf: &Leaf<A>) {
-        self.memo(kind).forget();
-        let l1 = match kind {
-            AccessKind::Fetch => &mut self.l1i,
-            AccessKind::Load | AccessKind::Store => &mut self.l1d,
-        };
-        l1.fill(va, leaf);
     }
 
     #[expect(clippy::too_many_arguments, reason = "one walk has one caller")]
     fn walk<O: Observer<A>>(
         &mut self,
         shared: &mut Shared,
+        mode: TranslationMode,
         id: CoreId,
         access: &Access,
         va: Va,
@@ -241,11 +206,14 @@ impl<A: Arch> Core<A> {
         memory: &mut impl TableMemory,
         observer: &mut O,
     ) -> Result<Leaf<A>, A::Fault> {
-        let start = self.walk_caches.lookup(&mut self.l2, va, tag, &self.spans);
+        let start = self
+            .walk_caches
+            .lookup(&mut self.levels.l2, va, tag, &self.spans);
         let mut seen = Recorder::new();
         let outcome = A::walk(&self.context, access, start, memory, &mut seen);
         self.count_walk(access.kind, start, &seen);
-        let refills = matches!(&outcome, Ok(leaf) if self.l2.was_removed(va, leaf));
+        let refills = matches!(&outcome, Ok(leaf)
+            if self.levels.second(access.kind).was_removed(va, leaf));
         if refills {
             self.counters.side_mut(access.kind).refills += 1;
         }
@@ -260,7 +228,7 @@ impl<A: Arch> Core<A> {
         for step in seen.steps() {
             if let Some(pointer) = step.next {
                 self.walk_caches
-                    .fill(&mut self.l2, va, tag, pointer, &self.spans);
+                    .fill(&mut self.levels.l2, va, tag, pointer, &self.spans);
             }
         }
         if let Some(first) = seen.steps().next() {
@@ -275,9 +243,58 @@ impl<A: Arch> Core<A> {
             Ok(leaf) => leaf,
             Err(fault) => return Err(self.fault(access, fault)),
         };
-        self.l2.fill(va, &leaf);
-        self.fill_l1(access.kind, va, &leaf);
+        let quad = self.quad(&leaf, &seen, memory);
+        self.levels.second_mut(access.kind).fill(va, &leaf, quad);
+        self.levels.fill_first(access.kind, va, &leaf, quad);
+        if shared.parameters.next_page_prefetch && mode == TranslationMode::Modelled {
+            self.prefetch_after(shared, id, access, &leaf, tag, memory);
+        }
         Ok(leaf)
+    }
+
+    /// The pages around a leaf that a walk has found, if any array would join them.
+    fn quad(&self, leaf: &Leaf<A>, seen: &Recorder<A>, memory: &impl TableMemory) -> Quad {
+        match seen.steps().last() {
+            Some(last) if self.levels.coalesces() => {
+                Quad::around(&self.context, leaf, last.at, memory)
+            }
+            _ => Quad::ALONE,
+        }
+    }
+
+    /// Walks for the page after `leaf` in the background: the second level and the data caches
+    /// get what it reads, and no time passes. A walk that would fault, or would have to change a
+    /// descriptor, leaves nothing.
+    fn prefetch_after(
+        &mut self,
+        shared: &mut Shared,
+        id: CoreId,
+        access: &Access,
+        leaf: &Leaf<A>,
+        tag: A::Tag,
+        memory: &impl TableMemory,
+    ) {
+        let va = leaf.va.wrapping_add(leaf.size.bytes());
+        let next = Access { va, ..*access };
+        let same_space = A::before_lookup(&self.context, &next) == Ok(Lookup::Tagged(tag));
+        let held = self.levels.second(access.kind).find(va, tag).is_some();
+        if held || !same_space || A::canonical(&self.context, va) != va {
+            return;
+        }
+        let caches = &self.walk_caches;
+        let start = caches.peek(&self.levels.l2, va, tag, &self.spans);
+        let mut seen = Recorder::new();
+        let outcome = A::walk(&self.context, &next, start, &mut Peek(memory), &mut seen);
+        let Ok(found) = outcome else { return };
+        if seen.updates != [0; 5] {
+            return;
+        }
+        if shared.timing == Timing::Full {
+            self.touch_walk(shared, id, seen.steps().map(|step| step.at));
+        }
+        let quad = self.quad(&found, &seen, memory);
+        self.levels.second_mut(access.kind).fill(va, &found, quad);
+        self.counters.side_mut(access.kind).prefetches += 1;
     }
 
     fn count_walk(&mut self, kind: AccessKind, start: Option<TablePointer<A>>, seen: &Recorder<A>) {
@@ -311,15 +328,9 @@ impl<A: Arch> Core<A> {
 
     /// Removes from this core what `op` must remove.
     pub(super) fn remove(&mut self, op: &A::Invalidation) -> Removal {
-        self.forget_answers();
-        let (l1i, _) = self.l1i.invalidate(op);
-        let (l1d, _) = self.l1d.invalidate(op);
-        let (l2_entries, in_l2_tlb) = self.l2.invalidate(op);
-        Removal {
-            l1_entries: l1i + l1d,
-            l2_entries,
-            table_pointers: in_l2_tlb + self.walk_caches.invalidate(op),
-        }
+        let mut removal = self.levels.invalidate(op);
+        removal.table_pointers += self.walk_caches.invalidate(op);
+        removal
     }
 
     /// Counts what an invalidation that software issued removed here.
@@ -344,25 +355,22 @@ impl<A: Arch> Core<A> {
         let va = A::canonical(&self.context, access.va);
         let mut start = None;
         if mode != TranslationMode::PassThrough {
-            let l1 = match access.kind {
-                AccessKind::Fetch => &self.l1i,
-                AccessKind::Load | AccessKind::Store => &self.l1d,
-            };
+            let l1 = &self.levels.first(access.kind).tlb;
             let in_l1 = l1.find(va, tag).map(|(_, e)| (e, FoundIn::L1Tlb));
             let found = in_l1.or_else(|| {
-                let in_l2 = self.l2.find(va, tag);
+                let in_l2 = self.levels.second(access.kind).find(va, tag);
                 in_l2.map(|(_, e)| (e, FoundIn::L2Tlb))
             });
             if let Some((entry, found_in)) = found {
                 match A::check(&entry.leaf, &self.context, access) {
                     Verdict::Allowed => {
-                        return Ok(self.translation(&entry.leaf, entry.held, access, found_in));
+                        return Ok(self.translation(&entry.leaf, entry.unit(), access, found_in));
                     }
                     Verdict::NeedsUpdate => {}
                     Verdict::Fault(fault) => return Err(fault),
                 }
             }
-            start = self.walk_caches.peek(&self.l2, va, tag, &self.spans);
+            start = self.walk_caches.peek(&self.levels.l2, va, tag, &self.spans);
         }
         let leaf = A::walk(&self.context, access, start, &mut Peek(memory), &mut ())?;
         Ok(self.translation(&leaf, leaf.size, access, FoundIn::Walk))

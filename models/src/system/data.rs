@@ -149,10 +149,7 @@ impl<A: Arch> Core<A> {
         category: Category,
         reads: impl Iterator<Item = Pa>,
     ) {
-        let request = match shared.parameters.walker_reads {
-            WalkerPort::L1d => Request::Load,
-            WalkerPort::L2 => Request::WalkBelowL1,
-        };
+        let request = walk_request(shared);
         let mut time = shared.price(Operation::Walk);
         for at in reads {
             let line = at.raw() >> LINE_SHIFT;
@@ -165,6 +162,20 @@ impl<A: Arch> Core<A> {
         }
         self.ledger.count(Operation::Walk);
         self.charge(category, time);
+    }
+
+    /// Makes the reads of a walk that nobody waits for.
+    pub(super) fn touch_walk(
+        &self,
+        shared: &mut Shared,
+        id: CoreId,
+        reads: impl Iterator<Item = Pa>,
+    ) {
+        let request = walk_request(shared);
+        for at in reads {
+            let line = at.raw() >> LINE_SHIFT;
+            shared.data.access(id.index(), line, request, self.clock);
+        }
     }
 
     /// Charges the stall of a data access beyond a first-level hit.
@@ -226,6 +237,13 @@ impl<A: Arch> Core<A> {
             Category::Data
         };
         self.charge(category, stalls.of(served.source) + served.queued);
+    }
+}
+
+const fn walk_request(shared: &Shared) -> Request {
+    match shared.parameters.walker_reads {
+        WalkerPort::L1d => Request::Load,
+        WalkerPort::L2 => Request::WalkBelowL1,
     }
 }
 

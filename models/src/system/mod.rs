@@ -15,6 +15,7 @@ mod core;
 mod data;
 mod events;
 mod exceptions;
+mod levels;
 mod memo;
 mod parameters;
 

@@ -6,15 +6,20 @@ use super::data::DataTiming;
 use crate::addr::Level;
 use crate::cost::{Costs, Operation};
 use crate::interconnect::DvmTiming;
-use crate::profile::{ArrayName, ArraySpec, DvmDomain, Machine, Profile, TlbPolicy, WalkerPort};
-use crate::tlb::{ArrayShape, LevelShape, Replacement};
+use crate::profile::{ArrayName, ArraySpec, DvmDomain, Machine, Profile, Sourced, WalkerPort};
+use crate::tlb::{ArrayShape, Coalescing, LevelShape, Replacement};
 use crate::walk_cache::WalkCacheShape;
 
 #[derive(Clone, Debug)]
 pub(super) struct Parameters {
     pub(super) l1i: LevelShape,
     pub(super) l1d: LevelShape,
+    /// Stores', if they have arrays of their own.
+    pub(super) l1d_store: Option<LevelShape>,
     pub(super) l2: LevelShape,
+    /// The instruction side's, if it has arrays of its own.
+    pub(super) l2i: Option<LevelShape>,
+    pub(super) next_page_prefetch: bool,
     pub(super) walk_caches: WalkCacheShape,
     pub(super) data: DataTiming,
     pub(super) walker_reads: WalkerPort,
@@ -29,17 +34,28 @@ impl Parameters {
         let machine = profile.machine();
         let costs = profile.costs().clone();
         let interconnect = &machine.interconnect;
-        let TlbPolicy {
-            l1_groups,
-            l2_groups,
-            l1_fractures,
-            l2_fractures,
-        } = &machine.tlb.policy;
-        let l1 = |arrays| level(arrays, l1_groups.value, l1_fractures.value);
+        let policy = &machine.tlb.policy;
+        let l1 = |arrays| {
+            let coalesces = policy.l1_coalesces.as_ref();
+            level(arrays, &policy.l1_groups, &policy.l1_fractures, coalesces)
+        };
+        let l2 = |arrays| {
+            let coalesces = policy.l2_coalesces.as_ref();
+            level(arrays, &policy.l2_groups, &policy.l2_fractures, coalesces)
+        };
+        let own = |arrays: &BTreeMap<ArrayName, ArraySpec>| !arrays.is_empty();
+        let stores = &machine.tlb.l1d_store;
+        let l2i = &machine.tlb.l2i;
         Self {
             l1i: l1(&machine.tlb.l1i),
             l1d: l1(&machine.tlb.l1d),
-            l2: level(&machine.tlb.l2, l2_groups.value, l2_fractures.value),
+            l1d_store: own(stores).then(|| l1(stores)),
+            l2: l2(&machine.tlb.l2),
+            l2i: own(l2i).then(|| l2(l2i)),
+            next_page_prefetch: policy
+                .next_page_prefetch
+                .as_ref()
+                .is_some_and(|it| it.value),
             walk_caches: walk_caches(machine),
             data: DataTiming::of(profile),
             walker_reads: machine.cache.walker_reads,
@@ -59,7 +75,12 @@ impl Parameters {
     }
 }
 
-fn level(arrays: &BTreeMap<ArrayName, ArraySpec>, groups: bool, fractures: bool) -> LevelShape {
+fn level(
+    arrays: &BTreeMap<ArrayName, ArraySpec>,
+    groups: &Sourced<bool>,
+    fractures: &Sourced<bool>,
+    coalesces: Option<&Sourced<Coalescing>>,
+) -> LevelShape {
     let arrays = arrays.values().map(|array| ArrayShape {
         sets: array.entries.value / array.ways.value,
         ways: array.ways.value,
@@ -72,8 +93,9 @@ fn level(arrays: &BTreeMap<ArrayName, ArraySpec>, groups: bool, fractures: bool)
     });
     LevelShape {
         arrays: arrays.collect(),
-        groups,
-        fractures,
+        groups: groups.value,
+        fractures: fractures.value,
+        coalesces: coalesces.map_or_else(Coalescing::default, |it| it.value),
     }
 }
 

@@ -2,13 +2,15 @@
 //!
 //! A profile says which page sizes each array holds. A translation is held as a contiguous group
 //! if the level caches groups and an array takes the group's size; else as its page; else, if the
-//! level fractures pages, as a piece of the largest size that fits; else not at all.
+//! level fractures pages, as a piece of the largest size that fits; else not at all. A level that
+//! coalesces ([`Coalescing`]) joins neighbouring pages that are no group of software's making.
 //!
 //! Entries of different sizes may overlap, as they may in hardware when tables are changed
 //! without invalidation. Of several that match, the array order and then the smaller size decide;
 //! the architectures leave the choice open.
 
 pub mod assoc;
+mod coalesce;
 mod replacement;
 
 use crate::addr::{PageSize, Va};
@@ -16,6 +18,7 @@ use crate::arch::{Arch, Footprint, Leaf, TablePointer};
 
 use assoc::{Assoc, At, Class, Extent, Slot};
 
+pub use coalesce::{Coalescing, Quad, ValidPages};
 pub use replacement::Replacement;
 
 /// A translation as a TLB holds it.
@@ -27,6 +30,31 @@ pub struct TlbEntry<A: Arch> {
     pub held: PageSize,
     /// The first address that the entry serves; aligned to `held`.
     pub base: Va,
+    /// Which of its pages it serves.
+    pub pages: ValidPages,
+}
+
+impl<A: Arch> TlbEntry<A> {
+    /// The size around an address within the entry that it is sure to serve as a whole.
+    #[must_use]
+    pub fn unit(&self) -> PageSize {
+        if self.pages == ValidPages::ALL {
+            self.held
+        } else {
+            self.leaf.size
+        }
+    }
+
+    /// What the entry knows about the neighbours of its pages.
+    #[must_use]
+    pub const fn quad(&self) -> Quad {
+        self.pages.quad()
+    }
+
+    #[inline]
+    fn serves(&self, va: Va, tag: &A::Tag) -> bool {
+        self.leaf.scope.admits(tag) && self.pages.serve(va, self.leaf.size)
+    }
 }
 
 /// A table pointer as a walk cache holds it.
@@ -87,7 +115,9 @@ impl<A: Arch> Slot for Cached<A> {
 
     fn same_key(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Leaf(a), Self::Leaf(b)) => a.leaf.scope == b.leaf.scope,
+            (Self::Leaf(a), Self::Leaf(b)) => {
+                a.leaf.scope == b.leaf.scope && a.pages.overlap(b.pages)
+            }
             (Self::Pointer(a), Self::Pointer(b)) => {
                 a.tag == b.tag && a.pointer.level == b.pointer.level
             }
@@ -132,6 +162,8 @@ pub struct LevelShape {
     pub groups: bool,
     /// Whether a page of a size that no array has is held in pieces.
     pub fractures: bool,
+    /// Whether neighbouring pages share an entry.
+    pub coalesces: Coalescing,
 }
 
 #[derive(Clone, Debug)]
@@ -154,6 +186,14 @@ pub struct Tlb<A: Arch> {
     arrays: Vec<Array<A>>,
     groups: bool,
     fractures: bool,
+    coalesces: Coalescing,
+}
+
+/// How a level holds a leaf.
+struct Placement {
+    array: usize,
+    held: PageSize,
+    pages: ValidPages,
 }
 
 impl<A: Arch> Tlb<A> {
@@ -172,6 +212,7 @@ impl<A: Arch> Tlb<A> {
             arrays,
             groups: shape.groups,
             fractures: shape.fractures,
+            coalesces: shape.coalesces,
         }
     }
 
@@ -185,7 +226,14 @@ impl<A: Arch> Tlb<A> {
             }],
             groups: false,
             fractures: false,
+            coalesces: Coalescing::None,
         }
+    }
+
+    /// Whether it joins neighbouring pages, so that [`Tlb::fill`] wants to know about them.
+    #[must_use]
+    pub fn coalesces(&self) -> bool {
+        self.coalesces != Coalescing::None
     }
 
     /// Finds the translation of `va` for accesses under `tag`. The address has no tag bits.
@@ -195,7 +243,7 @@ impl<A: Arch> Tlb<A> {
         for (index, array) in self.arrays.iter().enumerate() {
             let found = array.entries.find_page(
                 va.raw(),
-                |held| matches!(held, Cached::Leaf(entry) if entry.leaf.scope.admits(&tag)),
+                |held| matches!(held, Cached::Leaf(entry) if entry.serves(va, &tag)),
             );
             if let Some(at) = found
                 && let Some(Cached::Leaf(entry)) = array.entries.get(at)
@@ -218,30 +266,46 @@ impl<A: Arch> Tlb<A> {
     /// and its slot has not been reused since.
     #[must_use]
     pub fn was_removed(&self, va: Va, leaf: &Leaf<A>) -> bool {
-        let Some((index, held)) = self.placement(leaf) else {
+        let Some(alone) = self.placement(leaf, Quad::ALONE) else {
             return false;
         };
-        let ghosts = &self.arrays[index].entries;
-        ghosts
-            .find_ghost(
-                Class::page(held),
-                va.raw(),
-                |old| matches!(old, Cached::Leaf(entry) if entry.leaf.scope == leaf.scope),
-            )
-            .is_some()
+        let ghosts = &self.arrays[alone.array].entries;
+        // It may have been joined with neighbours that no longer fit.
+        let joined = self.coalesces().then(|| coalesce::of_four(leaf.size));
+        let sizes = [Some(alone.held), joined.flatten()];
+        sizes.into_iter().flatten().any(|held| {
+            let served = |old: &Cached<A>| {
+                matches!(old, Cached::Leaf(entry) if entry.leaf.scope == leaf.scope
+                    && entry.pages.serve(va, leaf.size))
+            };
+            ghosts
+                .find_ghost(Class::page(held), va.raw(), served)
+                .is_some()
+        })
     }
 
-    /// Holds `leaf`, which a walk for `va` found, if any array takes its size.
-    pub fn fill(&mut self, va: Va, leaf: &Leaf<A>) {
-        let Some((index, held)) = self.placement(leaf) else {
+    /// Holds `leaf`, which a walk for `va` found, if any array takes its size. `quad` says which
+    /// pages around it could share its entry.
+    pub fn fill(&mut self, va: Va, leaf: &Leaf<A>, quad: Quad) {
+        let Some(Placement { array, held, pages }) = self.placement(leaf, quad) else {
             return;
         };
-        let entry = TlbEntry {
+        let entries = &mut self.arrays[array].entries;
+        if pages != ValidPages::ALL {
+            // What the new entry stands for leaves, or it would go on answering beside it.
+            let served = |old: &Cached<A>| {
+                matches!(old, Cached::Leaf(entry) if entry.leaf.scope == leaf.scope
+                    && entry.pages.overlap(pages))
+            };
+            entries.displace(Class::page(leaf.size), va.raw(), served);
+            entries.displace(Class::page(held), va.raw(), served);
+        }
+        entries.insert(Cached::Leaf(TlbEntry {
             leaf: *leaf,
             held,
             base: va.page_base(held),
-        };
-        self.arrays[index].entries.insert(Cached::Leaf(entry));
+            pages,
+        }));
     }
 
     /// Holds a table pointer in the first array, beside the translations.
@@ -289,20 +353,29 @@ impl<A: Arch> Tlb<A> {
         })
     }
 
-    /// The array that takes `leaf`, and the size it is held as.
-    fn placement(&self, leaf: &Leaf<A>) -> Option<(usize, PageSize)> {
+    /// How `leaf` is held, if any array takes it.
+    fn placement(&self, leaf: &Leaf<A>, quad: Quad) -> Option<Placement> {
         let takes = |size: PageSize| {
             let bit = 1_u64 << size.shift();
             self.arrays.iter().position(|a| a.sizes & bit != 0)
         };
+        let whole = |array, held| Placement {
+            array,
+            held,
+            pages: ValidPages::ALL,
+        };
         if self.groups
             && let Some(group) = leaf.group
-            && let Some(index) = takes(group)
+            && let Some(array) = takes(group)
         {
-            return Some((index, group));
+            return Some(whole(array, group));
         }
-        if let Some(index) = takes(leaf.size) {
-            return Some((index, leaf.size));
+        if let Some(array) = takes(leaf.size) {
+            let joined = coalesce::joined(self.coalesces, quad, leaf.size);
+            return Some(match joined {
+                Some((held, pages)) => Placement { array, held, pages },
+                None => whole(array, leaf.size),
+            });
         }
         if !self.fractures {
             return None;
@@ -310,7 +383,7 @@ impl<A: Arch> Tlb<A> {
         let smaller = PageSize::ALL.into_iter().filter(|s| *s < leaf.size);
         smaller
             .rev()
-            .find_map(|size| takes(size).map(|index| (index, size)))
+            .find_map(|size| takes(size).map(|array| whole(array, size)))
     }
 }
 

@@ -121,9 +121,14 @@ pub struct World<A: TestArch> {
 }
 
 impl<A: TestArch> World<A> {
-    /// A machine of the architecture's first profile; every core runs in space 1.
+    /// A machine of the architecture's first profile, in which every page has an entry of its
+    /// own; every core runs in space 1.
     pub fn new(cores: usize) -> Self {
-        Self::of(&Profile::builtin(A::PROFILE).unwrap(), cores)
+        let mut profile = Profile::builtin(A::PROFILE).unwrap();
+        if profile.machine().tlb.policy.l2_coalesces.is_some() {
+            profile.set("tlb.policy.l2_coalesces", "none").unwrap();
+        }
+        Self::of(&profile, cores)
     }
 
     pub fn of(profile: &Profile, cores: usize) -> Self {
