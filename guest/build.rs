@@ -61,9 +61,9 @@ const COMMON_FLAGS: [&str; 13] = [
 /// Directories of sources that every program contains.
 const KERNEL_DIRS: [&str; 3] = ["core", "mm", "mremap"];
 
-/// Directories of mechanisms, each with one for the architecture below it. A program contains the
+/// Directories of mechanisms, each with one for the architecture below it where they differ. A program contains the
 /// files that it uses, so that a new mechanism does not move the code of the others.
-const MECHANISM_DIRS: [&str; 2] = ["fork", "mprotect"];
+const MECHANISM_DIRS: [&str; 3] = ["fork", "memmap", "mprotect"];
 
 fn main() {
     let root = PathBuf::from(var("CARGO_MANIFEST_DIR"));
@@ -150,10 +150,13 @@ impl Build<'_> {
         }
         let mut library = Vec::new();
         for dir in MECHANISM_DIRS.map(|dir| kernel.join(dir)) {
-            for source in sources(&dir)
-                .iter()
-                .chain(&sources(&dir.join(self.target.name)))
-            {
+            let arch = dir.join(self.target.name);
+            let more = if arch.is_dir() {
+                sources(&arch)
+            } else {
+                Vec::new()
+            };
+            for source in sources(&dir).iter().chain(&more) {
                 library.push(self.compile(source, &includes));
             }
         }

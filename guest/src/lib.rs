@@ -9,6 +9,7 @@
 //! - [`scenario`]: experiments and their axes.
 //! - [`mod@chase`]: what one access takes.
 //! - [`mod@fork`]: what copying an address space costs.
+//! - [`mod@memmap`]: what page descriptors cost at boot.
 //! - [`mod@mprotect`]: what changing access costs.
 //! - [`mod@mremap`]: moving a mapping.
 //! - [`tests`]: small guests that exercise one property of a machine.
@@ -17,6 +18,7 @@
 pub mod chase;
 pub mod fork;
 pub mod image;
+pub mod memmap;
 pub mod mprotect;
 pub mod mremap;
 pub mod munmap;

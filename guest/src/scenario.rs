@@ -92,6 +92,7 @@ pub fn find(name: &str) -> Option<&'static Scenario> {
 pub const ALL: &[&Scenario] = &[
     &crate::chase::CHASE,
     &crate::fork::FORK,
+    &crate::memmap::MEMMAP,
     &crate::mprotect::MPROTECT,
     &crate::mremap::MREMAP,
     &crate::munmap::MUNMAP,

@@ -141,7 +141,7 @@ fn an_unknown_scenario_gets_a_suggestion() {
     let message = find_scenario("mremp").err().unwrap().to_string();
     assert_eq!(
         message,
-        "unknown scenario `mremp`: expected chase, fork, mprotect, mremap or munmap; did you mean `mremap`?"
+        "unknown scenario `mremp`: expected chase, fork, memmap, mprotect, mremap or munmap; did you mean `mremap`?"
     );
 }
 
