@@ -121,6 +121,7 @@ fn faults_of_level_minus_1() {
     let narrow = Context {
         implementation: Implementation {
             pa_range: PaRange::Bits48,
+            ..Implementation::default()
         },
         ..wide
     };

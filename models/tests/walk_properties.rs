@@ -123,9 +123,12 @@ fn arm_context() -> impl Strategy<Value = aarch64::Context> {
                     ttbr0: ttbr0 & root,
                     ttbr1: ttbr1 & root,
                     mair,
-                    vmid: mmuscope_models::arch::MachineId::ZERO,
                     pan,
-                    implementation: Implementation { pa_range },
+                    implementation: Implementation {
+                        pa_range,
+                        ..Implementation::default()
+                    },
+                    ..aarch64::Context::default()
                 }
             },
         )

@@ -208,11 +208,12 @@ impl World {
             ttbr0: RAM | rng.u64(..) << 48,
             ttbr1: RAM | rng.u64(..) << 48,
             mair: rng.u64(..),
-            vmid: mmuscope_models::arch::MachineId::ZERO,
             pan: chance(rng, 30),
             implementation: Implementation {
                 pa_range: PaRange::Bits48,
+                ..Implementation::default()
             },
+            ..Context::default()
         };
         Self {
             context,

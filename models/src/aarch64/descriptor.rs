@@ -7,6 +7,7 @@ use bitflags::bitflags;
 use super::Context;
 use super::geometry::Format;
 use super::registers::{MemoryType, Shareability, Tcr, bits};
+use super::stage2::Stage2Denials;
 use crate::addr::{Level, Pa, PageSize};
 use crate::arch::Half;
 
@@ -73,6 +74,8 @@ bitflags! {
         const UXN = 1 << 4;
         /// Guarded page.
         const GUARDED = 1 << 5;
+        /// Stage 1 is off: it permits everything.
+        const FLAT = 1 << 6;
     }
 }
 
@@ -85,6 +88,11 @@ pub struct Attrs {
     pub memory: MemoryType,
     /// Shareability.
     pub shareability: Shareability,
+    /// What stage 2 takes away.
+    pub stage2: Stage2Denials,
+    /// The size of stage 1's page or block where stage 2 maps it in smaller pieces, of which the
+    /// leaf is one.
+    pub block: Option<PageSize>,
 }
 
 /// A decoded descriptor.
@@ -144,6 +152,8 @@ impl Attrs {
             ),
             memory: MemoryType::from_mair(context.mair, bits(raw, 2, 3)),
             shareability,
+            stage2: Stage2Denials::empty(),
+            block: None,
         }
     }
 }

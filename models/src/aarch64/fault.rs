@@ -1,9 +1,11 @@
-//! Faults of a stage 1 translation, and how ESR_EL1 reports them.
+//! Faults of a translation, and how ESR_EL1, or ESR_EL2 and HPFAR_EL2, report them.
 
 use std::fmt;
 
 use crate::access::{Access, AccessKind};
-use crate::addr::Level;
+use crate::addr::{Level, Pa};
+
+use super::stage2::{TableUse, Use};
 
 /// What went wrong.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
@@ -28,7 +30,21 @@ pub enum FaultKind {
     UnsupportedUpdate,
 }
 
-/// A fault: its kind and the level of the descriptor that gave it.
+/// The stage that a fault comes from.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum FaultStage {
+    /// Stage 1: taken to EL1.
+    One,
+    /// Stage 2: taken to EL2.
+    Two {
+        /// The address that stage 2 could not translate.
+        ipa: Pa,
+        /// If it is that of a stage 1 descriptor (S1PTW), what the walker did to it.
+        table: Option<TableUse>,
+    },
+}
+
+/// A fault: its kind, its stage and the level of the descriptor that gave it.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Fault {
     /// What went wrong.
@@ -36,13 +52,46 @@ pub struct Fault {
     /// The level; level 0 where the architecture says so (faults before the first descriptor)
     /// and for kinds that report none.
     pub level: Level,
+    /// Whose tables gave it.
+    pub stage: FaultStage,
 }
 
 impl Fault {
-    /// A fault of `kind` at `level`.
+    /// A fault of `kind` at `level` of stage 1.
     #[must_use]
     pub const fn new(kind: FaultKind, level: Level) -> Self {
-        Self { kind, level }
+        let stage = FaultStage::One;
+        Self { kind, level, stage }
+    }
+
+    /// The same fault, of stage 2 when it translated `ipa`.
+    pub(super) const fn in_stage2(self, ipa: Pa, why: Use) -> Self {
+        let table = match why {
+            Use::Table(how) => Some(how),
+            Use::Final => None,
+        };
+        let stage = FaultStage::Two { ipa, table };
+        Self { stage, ..self }
+    }
+
+    /// HPFAR_EL2 for a stage 2 fault: bits 51:12 of the IPA in bits 43:4. `None` where the
+    /// register is not written: for stage 1, and for a permission fault of the access itself,
+    /// which a TLB entry of both stages gives without knowing the IPA.
+    #[must_use]
+    pub const fn hpfar(&self) -> Option<u64> {
+        let FaultStage::Two { ipa, table } = self.stage else {
+            return None;
+        };
+        let known = match self.kind {
+            FaultKind::Translation | FaultKind::AddressSize | FaultKind::AccessFlag => true,
+            FaultKind::Permission => table.is_some(),
+            _ => false,
+        };
+        if known {
+            Some(ipa.raw() >> 12 << 4 & 0xfff_ffff_fff0)
+        } else {
+            None
+        }
     }
 
     /// The fault status code: ESR_EL1 ISS bits 5:0 (DFSC, IFSC).
@@ -70,18 +119,29 @@ impl Fault {
         }
     }
 
-    /// ESR_EL1 for this fault of `access`, taken to EL1 from EL0 (`from_lower_el`) or from EL1:
-    /// exception class, IL, WnR and the fault status code.
+    /// The syndrome for this fault of `access`: exception class, IL, S1PTW, WnR and the fault
+    /// status code. One of stage 1 is taken to EL1 from EL0 (`from_lower_el`) or from EL1 and
+    /// this is ESR_EL1; one of stage 2 is taken to EL2 and this is ESR_EL2. FnV and EA are zero:
+    /// the address is always known, and external aborts are of the first kind.
     #[must_use]
     pub const fn esr(&self, access: &Access, from_lower_el: bool) -> u64 {
-        let class: u64 = match (access.kind, from_lower_el) {
+        let (lower, table) = match self.stage {
+            FaultStage::One => (from_lower_el, None),
+            FaultStage::Two { table, .. } => (true, table),
+        };
+        let class: u64 = match (access.kind, lower) {
             (AccessKind::Fetch, true) => 0x20,
             (AccessKind::Fetch, false) => 0x21,
             (_, true) => 0x24,
             (_, false) => 0x25,
         };
-        let write_not_read = (access.kind.is_write() as u64) << 6;
-        class << 26 | 1 << 25 | write_not_read | self.fsc() as u64
+        let writes = match (access.kind, table) {
+            (AccessKind::Fetch, _) => false,
+            (_, Some(how)) => matches!(how, TableUse::Update),
+            (kind, None) => kind.is_write(),
+        };
+        let table_walk = (table.is_some() as u64) << 7;
+        class << 26 | 1 << 25 | table_walk | (writes as u64) << 6 | self.fsc() as u64
     }
 }
 
@@ -101,6 +161,13 @@ impl fmt::Display for Fault {
             FaultKind::TlbConflict => f.write_str("TLB conflict abort"),
             FaultKind::UnsupportedUpdate => {
                 f.write_str("unsupported atomic hardware update of a descriptor")
+            }
+        }?;
+        match self.stage {
+            FaultStage::One => Ok(()),
+            FaultStage::Two { ipa, table: None } => write!(f, ", stage 2 at IPA {ipa}"),
+            FaultStage::Two { ipa, .. } => {
+                write!(f, ", stage 2 at IPA {ipa} of a stage 1 descriptor")
             }
         }
     }

@@ -34,18 +34,32 @@ impl Format {
     #[must_use]
     pub fn new(context: &Context, half: Half) -> Self {
         let tcr = Tcr::new(context.tcr);
-        let granule = tcr.granule(half);
-        let lpa = context.implementation.pa_range == PaRange::Bits52;
+        Self::with(
+            tcr.granule(half),
+            tcr.lpa2(),
+            tcr.output_size(),
+            context.implementation.pa_range,
+        )
+    }
+
+    /// The format with this granule and this output size, of a core with `pa_range`; `lpa2` is
+    /// the DS bit.
+    pub(super) fn with(
+        granule: Granule,
+        lpa2: bool,
+        output_size: PaRange,
+        pa_range: PaRange,
+    ) -> Self {
         let high_bits = match granule {
-            Granule::K64 if lpa => HighBits::Lpa,
-            Granule::K4 | Granule::K16 if tcr.lpa2() => HighBits::Lpa2,
+            Granule::K64 if pa_range == PaRange::Bits52 => HighBits::Lpa,
+            Granule::K4 | Granule::K16 if lpa2 => HighBits::Lpa2,
             _ => HighBits::None,
         };
         let widest = match high_bits {
             HighBits::None => 48,
             HighBits::Lpa | HighBits::Lpa2 => 52,
         };
-        let size = tcr.output_size().min(context.implementation.pa_range);
+        let size = output_size.min(pa_range);
         let wide_base = match high_bits {
             HighBits::None => false,
             HighBits::Lpa => size == PaRange::Bits52,
@@ -168,6 +182,15 @@ impl Geometry {
             input_bits,
             start,
         })
+    }
+
+    /// The geometry with this input size and start level, which the caller has found to agree.
+    pub(super) const fn with_start(format: Format, input_bits: u32, start: Level) -> Self {
+        Self {
+            format,
+            input_bits,
+            start,
+        }
     }
 
     /// The descriptor format.

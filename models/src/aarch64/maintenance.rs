@@ -1,4 +1,4 @@
-//! TLB maintenance as values: what a TLBI of the EL1&0 regime must remove.
+//! TLB maintenance as values: what a TLBI of the EL1&0 regime, of either stage, must remove.
 //!
 //! Rules: Arm ARM D8.17.5. Where the architecture lets hardware remove more (R_MMZTY), these
 //! values remove what they must and no more, so that software that relies on luck is found out:
@@ -7,16 +7,19 @@
 //! * a last-level form leaves cached table pointers alone, and so does one with a TTL hint, which
 //!   names the level of a leaf;
 //! * an entry that covers a named address goes as a whole, the other entries of a contiguous
-//!   group stay (R_LQLSD); all pieces of a splintered block go (R_LGSCG).
+//!   group stay (R_LQLSD); all pieces of a splintered block go (R_LGSCG);
+//! * a form for an IPA removes entries that hold stage 2 alone, of which this model has none:
+//!   entries of both stages stay until a stage 1 form follows (D8.17.6.1).
 
 use std::fmt;
 
 use thiserror::Error;
 
 use super::registers::{Asid, Tag, Tcr, bits};
+use super::stage2::Stage2;
 use super::tlbi::{Operation, RegimeLevel, SysEncoding, TlbiForm, Unallocated};
 use super::{Aarch64, Context};
-use crate::addr::{Granule, Level, PageSize, Va};
+use crate::addr::{Granule, Level, Pa, PageSize, Va};
 use crate::arch::{Footprint, Leaf, MachineId, Reach, Scope, TablePointer};
 
 /// The level that a TTL field says the leaf is at.
@@ -31,8 +34,23 @@ pub struct LeafHint {
 /// What a TLBI names, operand decoded.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum TlbiOp {
-    /// Everything.
+    /// Everything of the current machine.
     All,
+    /// The same, stage 2 included (VMALLS12).
+    BothStages,
+    /// Everything of every machine (ALLE1).
+    EveryMachine,
+    /// Stage 2 entries of the current machine for intermediate physical addresses.
+    Ipa {
+        /// First address.
+        ipa: Pa,
+        /// How many bytes.
+        bytes: u64,
+        /// It was a range form.
+        range: bool,
+        /// Only leaf entries.
+        last_level: bool,
+    },
     /// The entries of one address space, global ones excepted.
     Asid(Asid),
     /// The entries that translate one address.
@@ -87,8 +105,10 @@ pub enum TlbiKind {
     Va,
     /// VAAE1, VAALE1.
     Vaa,
-    /// Every range form.
+    /// Every range form of stage 1.
     Range,
+    /// IPAS2E1, IPAS2LE1 and their ranges.
+    Ipa,
 }
 
 /// The instruction is no TLBI that can be executed here.
@@ -99,9 +119,7 @@ pub enum UnknownTlbi {
     Unallocated(#[from] Unallocated),
     /// The form exists, but concerns a translation regime or an operand format that is not
     /// modelled.
-    #[error(
-        "`{0}` is not executed: only 64-bit forms for stage 1 of the EL1&0 regime are modelled"
-    )]
+    #[error("`{0}` is not executed: only 64-bit forms for the EL1&0 regime are modelled")]
     NotExecuted(TlbiForm),
 }
 
@@ -156,11 +174,17 @@ impl Tlbi {
             Operation::VaLast => address(Some(asid), true),
             Operation::VaAll => address(None, false),
             Operation::VaAllLast => address(None, true),
-            _ => return Err(UnknownTlbi::NotExecuted(form)),
+            Operation::VmallS12 => TlbiOp::BothStages,
+            Operation::All => TlbiOp::EveryMachine,
+            Operation::Ipa => ipa(xt, form.range, false, &context.stage2),
+            Operation::IpaLast => ipa(xt, form.range, true, &context.stage2),
+            Operation::PaAll | Operation::Pa | Operation::PaLast => {
+                return Err(UnknownTlbi::NotExecuted(form));
+            }
         };
         Ok(Self {
             op,
-            vmid: context.vmid,
+            vmid: context.vmid(),
             reach: form.reach,
             nxs: form.nxs,
         })
@@ -170,7 +194,8 @@ impl Tlbi {
     #[must_use]
     pub const fn kind(&self) -> TlbiKind {
         match self.op {
-            TlbiOp::All => TlbiKind::All,
+            TlbiOp::All | TlbiOp::BothStages | TlbiOp::EveryMachine => TlbiKind::All,
+            TlbiOp::Ipa { .. } => TlbiKind::Ipa,
             TlbiOp::Asid(_) => TlbiKind::Asid,
             TlbiOp::Address { asid: Some(_), .. } => TlbiKind::Va,
             TlbiOp::Address { asid: None, .. } => TlbiKind::Vaa,
@@ -198,6 +223,9 @@ impl Tlbi {
             } | TlbiOp::Range {
                 last_level: true,
                 ..
+            } | TlbiOp::Ipa {
+                last_level: true,
+                ..
             }
         )
     }
@@ -208,6 +236,10 @@ impl Tlbi {
         let last_level = self.last_level();
         let operation = match self.op {
             TlbiOp::All => Operation::Vmall,
+            TlbiOp::BothStages => Operation::VmallS12,
+            TlbiOp::EveryMachine => Operation::All,
+            TlbiOp::Ipa { .. } if last_level => Operation::IpaLast,
+            TlbiOp::Ipa { .. } => Operation::Ipa,
             TlbiOp::Asid(_) => Operation::Asid,
             TlbiOp::Address { asid, .. } | TlbiOp::Range { asid, .. } => {
                 match (asid.is_some(), last_level) {
@@ -222,7 +254,10 @@ impl Tlbi {
             operation,
             regime: RegimeLevel::El1,
             reach: self.reach,
-            range: matches!(self.op, TlbiOp::Range { .. }),
+            range: matches!(
+                self.op,
+                TlbiOp::Range { .. } | TlbiOp::Ipa { range: true, .. }
+            ),
             nxs: self.nxs,
             pair: false,
         }
@@ -231,7 +266,12 @@ impl Tlbi {
     /// The first and last address named: `None` if all addresses are, or none is.
     fn span(&self) -> Option<(Va, Va)> {
         match self.op {
-            TlbiOp::All | TlbiOp::Asid(_) | TlbiOp::Range { granule: None, .. } => None,
+            TlbiOp::All
+            | TlbiOp::BothStages
+            | TlbiOp::EveryMachine
+            | TlbiOp::Ipa { .. }
+            | TlbiOp::Asid(_)
+            | TlbiOp::Range { granule: None, .. } => None,
             TlbiOp::Address { va, .. } => Some((va, Va::new(va.raw() | 0xfff))),
             TlbiOp::Range {
                 first,
@@ -306,9 +346,43 @@ fn range(xt: u64, asid: Option<Asid>, last_level: bool, lpa2: bool) -> TlbiOp {
     }
 }
 
-/// The granule of the table that holds `leaf`: size and level determine it.
+/// Decodes the operand of a form for intermediate physical addresses: bits 39:0 are IPA\[51:12\],
+/// or a range operand whose unit is that of VTCR_EL2.DS.
+fn ipa(xt: u64, is_range: bool, last_level: bool, stage2: &Stage2) -> TlbiOp {
+    let one = TlbiOp::Ipa {
+        ipa: Pa::new(bits(xt, 0, 40) << 12),
+        bytes: 1 << 12,
+        range: false,
+        last_level,
+    };
+    if !is_range {
+        return one;
+    }
+    match range(xt, None, last_level, stage2.lpa2()) {
+        TlbiOp::Range {
+            first,
+            pages,
+            granule,
+            ..
+        } => TlbiOp::Ipa {
+            // BaseADDR is unsigned here: at most 53 bits.
+            ipa: Pa::new(first.raw() & 0x1f_ffff_ffff_ffff),
+            bytes: granule.map_or(0, |granule| pages << granule.shift()),
+            range: true,
+            last_level,
+        },
+        _ => one,
+    }
+}
+
+/// The granule of the table that holds `leaf`: the size of stage 1's page or block and the level
+/// determine it.
 const fn granule_of_leaf(leaf: &Leaf<Aarch64>) -> Granule {
-    match (leaf.level, leaf.size.shift()) {
+    let size = match leaf.attrs.block {
+        Some(block) => block,
+        None => leaf.size,
+    };
+    match (leaf.level, size.shift()) {
         (Level::L3, 14) | (Level::L2, 25) | (Level::L1, 36) => Granule::K16,
         (Level::L3, 16) | (Level::L2, 29) | (Level::L1, 42) => Granule::K64,
         _ => Granule::K4,
@@ -345,7 +419,9 @@ pub(super) fn footprint(op: &Tlbi) -> Footprint {
 /// See [`crate::arch::Arch::removes`].
 pub(super) fn removes(op: &Tlbi, leaf: &Leaf<Aarch64>, held: PageSize) -> bool {
     let (asid, hinted) = match op.op {
-        TlbiOp::All => return names_scope(op.vmid, None, &leaf.scope),
+        TlbiOp::EveryMachine => return true,
+        TlbiOp::Ipa { .. } => return false,
+        TlbiOp::All | TlbiOp::BothStages => return names_scope(op.vmid, None, &leaf.scope),
         TlbiOp::Asid(asid) => return leaf.scope == Scope::Tagged(Tag::new(op.vmid, asid)),
         TlbiOp::Address { asid, hint, .. } => (
             asid,
@@ -363,7 +439,7 @@ pub(super) fn removes(op: &Tlbi, leaf: &Leaf<Aarch64>, held: PageSize) -> bool {
             granule == Some(granule_of_leaf(leaf)) && level.is_none_or(|level| level == leaf.level),
         ),
     };
-    let size = held.max(leaf.size);
+    let size = held.max(leaf.attrs.block.unwrap_or(leaf.size));
     hinted && names_scope(op.vmid, asid, &leaf.scope) && overlaps(op.span(), leaf.va, size.shift())
 }
 
@@ -375,11 +451,14 @@ pub(super) fn removes_pointer(
     pointer: &TablePointer<Aarch64>,
     span_shift: u32,
 ) -> bool {
+    if op.op == TlbiOp::EveryMachine {
+        return true;
+    }
     if tag.vmid() != op.vmid {
         return false;
     }
     let asid = match op.op {
-        TlbiOp::All => return true,
+        TlbiOp::All | TlbiOp::BothStages | TlbiOp::EveryMachine => return true,
         TlbiOp::Asid(asid) => return asid == tag.asid(),
         TlbiOp::Address {
             asid,
@@ -394,7 +473,7 @@ pub(super) fn removes_pointer(
             granule: Some(granule),
             ..
         } if table_spans(granule, pointer.level, span_shift) => asid,
-        TlbiOp::Address { .. } | TlbiOp::Range { .. } => return false,
+        TlbiOp::Address { .. } | TlbiOp::Range { .. } | TlbiOp::Ipa { .. } => return false,
     };
     asid.is_none_or(|asid| asid == tag.asid()) && overlaps(op.span(), va, span_shift)
 }
@@ -404,7 +483,8 @@ impl fmt::Display for Tlbi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.form().fmt(f)?;
         match self.op {
-            TlbiOp::All => Ok(()),
+            TlbiOp::All | TlbiOp::BothStages | TlbiOp::EveryMachine => Ok(()),
+            TlbiOp::Ipa { ipa, bytes, .. } => write!(f, " ipa {ipa} {bytes} bytes"),
             TlbiOp::Asid(asid) => write!(f, " asid {asid}"),
             TlbiOp::Address { asid, va, hint, .. } => {
                 fmt_asid(f, asid)?;

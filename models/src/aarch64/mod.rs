@@ -1,4 +1,4 @@
-//! AArch64 VMSAv8-64: registers, descriptors, the stage 1 walker and TLB maintenance.
+//! AArch64 VMSAv8-64: registers, descriptors, the walker of both stages and TLB maintenance.
 //!
 //! ```text
 //! registers     typed views of TCR_EL1, SCTLR_EL1, MAIR_EL1; ASIDs
@@ -6,12 +6,13 @@
 //! descriptor    the 64 bits of an entry; attributes that a translation keeps
 //! permission    who may do what
 //! walk          the walker
+//! stage2        the hypervisor's registers and descriptors; stages combined
 //! fault         fault status codes, ESR_EL1
 //! tlbi          encodings and mnemonics of every TLBI form
 //! maintenance   what a TLBI of this regime must remove
 //! ```
 //!
-//! The regime is EL1&0, stage 1, Non-secure, without permission indirection or overlays and
+//! The regime is EL1&0, Non-secure, without permission indirection or overlays and
 //! without 128-bit descriptors.
 
 mod descriptor;
@@ -21,6 +22,7 @@ mod maintenance;
 mod permission;
 mod registers;
 mod rules;
+mod stage2;
 mod tlbi;
 mod walk;
 
@@ -34,15 +36,16 @@ use crate::counters::{MaintenanceClass, MaintenanceKind};
 use crate::memory::TableMemory;
 
 pub use descriptor::{Attrs, LeafBits, Permissions, TableAttrs};
-pub use fault::{Fault, FaultKind};
+pub use fault::{Fault, FaultKind, FaultStage};
 pub use geometry::{Format, Geometry};
 pub use maintenance::{LeafHint, Tlbi, TlbiKind, TlbiOp, UnknownTlbi};
 pub use registers::{Asid, MemoryType, PaRange, Sctlr, Shareability, Tag, Tcr};
+pub use stage2::{Stage2, Stage2Denials, TableUse};
 pub use tlbi::{Operation, RegimeLevel, SysEncoding, TlbiForm, Unallocated, UnknownMnemonic};
 
 use descriptor::Entry;
 
-/// The registers that stage 1 translation at EL1&0 depends on, raw.
+/// The registers that translation at EL1&0 depends on, raw.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Context {
     /// SCTLR_EL1.
@@ -55,8 +58,8 @@ pub struct Context {
     pub ttbr1: u64,
     /// MAIR_EL1.
     pub mair: u64,
-    /// The current VMID (VTTBR_EL2); zero without stage 2.
-    pub vmid: MachineId,
+    /// The registers of EL2: stage 2, and the VMID.
+    pub stage2: Stage2,
     /// PSTATE.PAN.
     pub pan: bool,
     /// What the core implements.
@@ -68,6 +71,8 @@ pub struct Context {
 pub struct Implementation {
     /// The physical address size (ID_AA64MMFR0_EL1.PARange). A larger TCR_EL1.IPS is cut to it.
     pub pa_range: PaRange,
+    /// A block with nT set gives a translation fault, as FEAT_BBM levels 1 and 2 permit.
+    pub nt_faults: bool,
 }
 
 impl Context {
@@ -87,10 +92,16 @@ impl Context {
         Asid::from_bits_63_48(self.ttbr(tcr.asid_half()), tcr.wide_asids())
     }
 
+    /// The current VMID: zero on systems without virtual machines.
+    #[must_use]
+    pub const fn vmid(&self) -> MachineId {
+        self.stage2.vmid()
+    }
+
     /// The current address space.
     #[must_use]
     pub const fn tag(&self) -> Tag {
-        Tag::new(self.vmid, self.asid())
+        Tag::new(self.vmid(), self.asid())
     }
 }
 
@@ -121,8 +132,10 @@ impl Arch for Aarch64 {
         if !permission::includes(permitted, access.kind) {
             return Verdict::Fault(Fault::new(FaultKind::Permission, leaf.level));
         }
-        let clean = leaf.attrs.permissions.contains(Permissions::CLEAN);
-        if clean && access.kind.is_write() {
+        // What stage 2 refuses, it refuses with its own level: a walk finds it.
+        let host = leaf.attrs.stage2.permitted(access.privilege);
+        let unrecorded = access.kind.is_write() && permission::needs_record(&leaf.attrs);
+        if unrecorded || !permission::includes(host, access.kind) {
             Verdict::NeedsUpdate
         } else {
             Verdict::Allowed
@@ -189,6 +202,7 @@ impl Arch for Aarch64 {
             TlbiKind::Va => MaintenanceKind::TlbiVa,
             TlbiKind::Vaa => MaintenanceKind::TlbiVaa,
             TlbiKind::Range => MaintenanceKind::TlbiRange,
+            TlbiKind::Ipa => MaintenanceKind::Other,
         };
         let pages = op.pages().unwrap_or_default();
         MaintenanceClass { kind, pages }

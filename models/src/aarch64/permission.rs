@@ -3,13 +3,21 @@
 use super::Context;
 use super::descriptor::{Attrs, Permissions};
 use super::registers::Sctlr;
+use super::stage2::Stage2Denials;
 use crate::access::{AccessKind, Privilege, Rights};
 
-/// What `privilege` may do. `write` is true for a clean page too: a store is permitted, it has
+/// What stage 1 lets `privilege` do. `write` is true for a clean page too: a store is permitted, it has
 /// only to be recorded first.
 pub(super) fn permitted(attrs: &Attrs, context: &Context, privilege: Privilege) -> Rights {
     let sctlr = Sctlr::new(context.sctlr);
     let own = attrs.permissions;
+    if own.contains(Permissions::FLAT) {
+        return Rights {
+            read: true,
+            write: true,
+            execute: true,
+        };
+    }
     let writable = own.contains(Permissions::WRITE);
     let el0_write = own.contains(Permissions::EL0) && writable;
     let el0_never = own.contains(Permissions::UXN) || sctlr.write_implies_xn() && el0_write;
@@ -38,8 +46,16 @@ pub(super) fn permitted(attrs: &Attrs, context: &Context, privilege: Privilege) 
 /// What `privilege` may do without a change of the descriptor.
 pub(super) fn rights(attrs: &Attrs, context: &Context, privilege: Privilege) -> Rights {
     let mut rights = permitted(attrs, context, privilege);
-    rights.write &= !attrs.permissions.contains(Permissions::CLEAN);
+    let host = attrs.stage2.permitted(privilege);
+    rights.read &= host.read;
+    rights.write &= host.write && !needs_record(attrs);
+    rights.execute &= host.execute;
     rights
+}
+
+/// Whether a store must first be recorded in a descriptor of either stage.
+pub(super) fn needs_record(attrs: &Attrs) -> bool {
+    attrs.permissions.contains(Permissions::CLEAN) || attrs.stage2.contains(Stage2Denials::CLEAN)
 }
 
 /// Whether `rights` include `kind`.

@@ -133,7 +133,7 @@ impl PaRange {
     }
 
     /// The range of an encoded field. The reserved encoding 0b111 counts as 52 bits.
-    const fn from_field(field: u64) -> Self {
+    pub(super) const fn from_field(field: u64) -> Self {
         match field {
             0 => Self::Bits32,
             1 => Self::Bits36,
@@ -340,6 +340,9 @@ pub struct MemoryType(u8);
 impl MemoryType {
     /// Device-nGnRnE: the type of data accesses with the MMU off.
     pub const DEVICE_NGNRNE: Self = Self(0);
+
+    /// Normal write-back with read and write allocation: the type of HCR_EL2.DC.
+    pub const NORMAL_WB: Self = Self(0xff);
 
     /// The type with this encoding.
     #[must_use]

@@ -135,7 +135,7 @@ fn leaf_break(
 ) -> Option<Reason> {
     let format = Format::new(context, place.half);
     // The scope is compared as bits, below.
-    let any = Scope::Global(context.vmid);
+    let any = Scope::Global(context.vmid());
     let (a, b) = (
         leaf(context, &format, place, old, any)?,
         leaf(context, &format, place, new, any)?,

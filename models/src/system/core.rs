@@ -255,7 +255,8 @@ impl<A: Arch> Core<A> {
     /// The pages around a leaf that a walk has found, if any array would join them.
     fn quad(&self, leaf: &Leaf<A>, seen: &Recorder<A>, memory: &impl TableMemory) -> Quad {
         match seen.steps().last() {
-            Some(last) if self.levels.coalesces() => {
+            // With a second stage, neighbours of the first need not be neighbours in memory.
+            Some(last) if self.levels.coalesces() && !seen.nested => {
                 Quad::around(&self.context, leaf, last.at, memory)
             }
             _ => Quad::ALONE,
@@ -435,6 +436,8 @@ struct Recorder<A: Arch> {
     steps: [Option<Step<A>>; MAX_STEPS],
     len: usize,
     updates: PerLevel,
+    /// A second stage was read.
+    nested: bool,
 }
 
 impl<A: Arch> Recorder<A> {
@@ -443,6 +446,7 @@ impl<A: Arch> Recorder<A> {
             steps: [None; MAX_STEPS],
             len: 0,
             updates: [0; 5],
+            nested: false,
         }
     }
 
@@ -457,6 +461,10 @@ impl<A: Arch> WalkVisitor<A> for Recorder<A> {
             *free = Some(*step);
             self.len += 1;
         }
+    }
+
+    fn second_stage_step(&mut self, _step: &Step<A>) {
+        self.nested = true;
     }
 
     fn update(&mut self, level: crate::addr::Level, _at: Pa, _old: u64, _new: u64) {

@@ -65,7 +65,7 @@ impl Quad {
             matches!(A::descriptor(context, half, leaf.level, raw),
                 Descriptor::Leaf { pa, size, .. } if pa == frame && size == leaf.size)
         };
-        // With a second stage the leaf is not what the descriptor says: no pages are joined.
+        // A descriptor that has changed since, or is not in this byte order, joins nothing.
         if !maps(raw, own) {
             return Self::ALONE;
         }

@@ -51,6 +51,10 @@ fn tlbi<D>(
     };
     let field = |value: u32| u8::try_from(value).unwrap_or(u8::MAX);
     let (op1, crm, op2) = (field(reg.op1), field(reg.crm), field(reg.op2));
+    if op1 != 0 {
+        // Forms for EL2 and stage 2 are undefined at EL1, as the engine will find for itself.
+        return false;
+    }
     let Ok(op) = Tlbi::from_sys(op1, crm, op2, reg.val, shared.system.context(vcpu.core)) else {
         // Undefined, as the engine will find for itself.
         return false;
@@ -61,7 +65,7 @@ fn tlbi<D>(
         // The engine's entries are checked at every access, so that dropping them is only a
         // question of speed. For single pages the engine knows how.
         TlbiKind::Va | TlbiKind::Vaa if reg.crm != 1 => return false,
-        TlbiKind::Va | TlbiKind::Vaa | TlbiKind::Range => {}
+        TlbiKind::Va | TlbiKind::Vaa | TlbiKind::Range | TlbiKind::Ipa => {}
         TlbiKind::All | TlbiKind::Asid => flush(uc, vcpu),
     }
     // The engine does not know every form, and would execute one it does not know for ever.

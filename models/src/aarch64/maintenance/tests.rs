@@ -1,7 +1,7 @@
 //! Tests of TLB maintenance: operands, reach, and what each operation removes.
 
 use super::*;
-use crate::aarch64::{Attrs, MemoryType, Permissions, Shareability, TableAttrs};
+use crate::aarch64::{Attrs, MemoryType, Permissions, Shareability, Stage2Denials, TableAttrs};
 use crate::addr::Pa;
 
 const ASID: Asid = Asid::new(5);
@@ -27,6 +27,8 @@ fn leaf(level: Level, scope: Scope<Tag>) -> Leaf<Aarch64> {
             permissions: Permissions::WRITE,
             memory: MemoryType::new(0xff),
             shareability: Shareability::Inner,
+            stage2: Stage2Denials::empty(),
+            block: None,
         },
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Access, Explain, Field, Half, Leaf, Level, PageSize, Register, Va};
 use crate::aarch64::{
-    Aarch64, Context, Fault, Format, Geometry, Permissions, Sctlr, TableAttrs, Tcr,
+    Aarch64, Context, Fault, FaultStage, Format, Geometry, Permissions, Sctlr, TableAttrs, Tcr,
 };
 use crate::access::Privilege;
 use crate::arch::{Arch, Descriptor};
@@ -256,7 +256,14 @@ impl Explain for Aarch64 {
 
     fn reported(fault: &Fault, access: &Access) -> String {
         let esr = fault.esr(access, access.privilege == Privilege::User);
-        format!("ESR_EL1 = {esr:#x}, FAR_EL1 = {:#x}", access.va.raw())
+        let far = access.va.raw();
+        match (fault.stage, fault.hpfar()) {
+            (FaultStage::One, _) => format!("ESR_EL1 = {esr:#x}, FAR_EL1 = {far:#x}"),
+            (_, None) => format!("ESR_EL2 = {esr:#x}, FAR_EL2 = {far:#x}"),
+            (_, Some(hpfar)) => {
+                format!("ESR_EL2 = {esr:#x}, FAR_EL2 = {far:#x}, HPFAR_EL2 = {hpfar:#x}")
+            }
+        }
     }
 
     fn permissive(context: &Context) -> Context {
