@@ -6,7 +6,7 @@
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use mmuscope_fuzz::{AnyAccess, Behaviour, Words};
-use mmuscope_models::aarch64::{Aarch64, Context, Implementation, PaRange};
+use mmuscope_models::aarch64::{Aarch64, Context, Implementation, PaRange, Stage2};
 use mmuscope_models::addr::{Level, Va};
 use mmuscope_models::arch::Arch;
 use mmuscope_models::explain;
@@ -19,13 +19,16 @@ struct Input {
     mair: u64,
     pan: bool,
     range: u8,
+    /// HCR_EL2, VTCR_EL2, VTTBR_EL2, SCTLR_EL2.
+    host: [u64; 4],
     access: AnyAccess,
     behaviour: Behaviour,
     words: Vec<u64>,
 }
 
-/// One descriptor a level, with at most eight tries for each that is updated.
-const MOST_READS: usize = Level::COUNT * 8;
+/// One descriptor a level of stage 1, and one a level of stage 2 for each of them, for the update
+/// and for the page; at most eight tries, and a read more for each exchange.
+const MOST_READS: usize = 8 * 2 * (Level::COUNT + (Level::COUNT + 2) * Level::COUNT);
 
 fuzz_target!(|input: Input| {
     let pa_range = match input.range % 3 {
@@ -40,6 +43,12 @@ fuzz_target!(|input: Input| {
         ttbr1: input.ttbr[1],
         mair: input.mair,
         pan: input.pan,
+        stage2: Stage2 {
+            hcr: input.host[0],
+            vtcr: input.host[1],
+            vttbr: input.host[2],
+            sctlr: input.host[3],
+        },
         implementation: Implementation {
             pa_range,
             ..Implementation::default()

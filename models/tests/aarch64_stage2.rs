@@ -509,9 +509,9 @@ proptest! {
         let mut world = World::new();
         let mut guest = BTreeMap::new();
         // Spread over tables of every level.
-        let va_of = |n: u64| n % 4 * 0x1000 + n / 4 % 4 * 0x20_0000 + n / 16 % 2 * 0x4000_0000 + (n / 32 << 39);
+        let va_of = |n: u64| n % 4 * 0x1000 + n / 4 % 4 * 0x20_0000 + n / 16 % 2 * 0x4000_0000 + ((n / 32) << 39);
         for (page, frame, backed) in maps {
-            let ipa = 0x7000_0000 + frame * 0x1000 + (frame % 3 << 30);
+            let ipa = 0x7000_0000 + frame * 0x1000 + ((frame % 3) << 30);
             if backed {
                 world.back(ipa);
             }
@@ -536,5 +536,59 @@ proptest! {
                 },
             }
         }
+    }
+
+    /// Whatever registers and memory hold, a walk ends in the reads that the levels allow, with
+    /// an address that the core has or with a fault.
+    #[test]
+    fn any_registers_over_any_memory_end(
+        registers in any::<[u64; 9]>(),
+        sizes in (12..49_u64, 16..49_u64, 0..4_u64, 0..3_u64),
+        seed in any::<u64>(),
+        va in any::<u32>(),
+        kind in prop::sample::select(vec![AccessKind::Load, AccessKind::Store, AccessKind::Fetch]),
+    ) {
+        let [sctlr, tcr, ttbr0, mair, hcr, vtcr, vttbr, sctlr2, ttbr1] = registers;
+        let (t0sz, s2t0sz, sl0, tg0) = sizes;
+        let context = Context {
+            sctlr: sctlr | 1,
+            tcr: tcr & !0x3f_003f & !(1 << 7 | 1 << 23) | t0sz | 25 << 16,
+            ttbr0: ttbr0 & 0xffff_0000_ffff_f000,
+            ttbr1,
+            mair,
+            stage2: Stage2 {
+                hcr: hcr | HCR_VM,
+                vtcr: vtcr & !0xc0ff | s2t0sz | sl0 << 6 | tg0 << 14,
+                vttbr: vttbr & 0xffff_0000_ffff_f000,
+                sctlr: sctlr2 & !(1 << 25),
+            },
+            implementation: Implementation { pa_range: PaRange::Bits52, ..Implementation::default() },
+            ..Context::default()
+        };
+        let access = Access::new(Va::new(u64::from(va)), kind, Privilege::User);
+        let mut seen = Reads::default();
+        let leaf = Aarch64::walk(&context, &access, None, &mut Noise(seed), &mut seen);
+        prop_assert!(seen.first <= Level::COUNT);
+        prop_assert!(seen.second <= (seen.first + 2) * Level::COUNT);
+        if let Ok(leaf) = leaf {
+            prop_assert_eq!(leaf.pa.raw() >> 52, 0);
+            prop_assert!(leaf.va.is_aligned(leaf.size) && leaf.pa.is_aligned(leaf.size));
+            prop_assert!(leaf.group.is_none_or(|group| group > leaf.size));
+        }
+    }
+}
+
+/// Memory that holds something everywhere: mostly valid descriptors with the access flag.
+struct Noise(u64);
+
+impl TableMemory for Noise {
+    fn read_descriptor(&self, pa: Pa) -> Option<u64> {
+        let mixed = (pa.raw() ^ self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = mixed ^ mixed >> 29;
+        Some(mixed & 0x00ff_0000_ffff_fffc | 0x4c0 | 1 | u64::from(mixed >> 61 != 0) << 1)
+    }
+
+    fn exchange_descriptor(&mut self, pa: Pa, _current: u64, _new: u64) -> Option<u64> {
+        self.read_descriptor(pa)
     }
 }
